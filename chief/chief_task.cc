@@ -27,6 +27,9 @@
 #include "runtime/cluster/cluster_spec.h"
 #include "runtime/config/run_config.h"
 #include "runtime/config/stop_times.h"
+#include "runtime/observability/metrics_file.h"
+#include "runtime/observability/metrics_progress.h"
+#include "runtime/observability/progress.h"
 #include "runtime/process/exit_code.h"
 #include "runtime/process/report_address.h"
 #include "runtime/process/shutdown.h"
@@ -182,6 +185,12 @@ absl::Status ChiefTask::FindCheckpoint(TrainingSession::Options* session) {
   session->manifest = std::move(found->manifest);
   session->manifest_directory = found->path.substr(found->path.rfind('/') + 1);
   LOG(INFO) << "resuming from step " << session->manifest->step() << " in " << found->path;
+  if (options_.progress != nullptr) {
+    const absl::StatusOr<StepMetrics> last =
+        LastMetricsLine(options_.file_system, absl::StrCat(options_.run.out(), "/metrics.jsonl"));
+    options_.progress->Print(ResumeText(session->manifest->step(), session->manifest_directory,
+                                        last.ok() ? last->step : 0));
+  }
   return absl::OkStatus();
 }
 

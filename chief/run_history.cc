@@ -90,8 +90,18 @@ void RunHistory::AddLine(const StepMetrics& line) {
   }
 }
 
-void RunHistory::AddEvent(const std::string& text, bool is_trouble) {
+void RunHistory::AddEvent(const std::string& text, bool is_trouble, const std::string& subject) {
   MutexLock lock(&mutex_);
+  if (!subject.empty() && subject == subject_) {
+    for (RunPage::Event& event : events_) {
+      if (event.number == event_of_subject_) event.text = Shortened(text);
+    }
+    return;
+  }
+  if (!subject.empty()) {
+    subject_ = subject;
+    event_of_subject_ = num_events_ + 1;
+  }
   events_.push_front({clock_.Now(), ++num_events_, last_.step, is_trouble, Shortened(text)});
   if (events_.size() > kMostEvents) events_.pop_back();
 }

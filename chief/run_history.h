@@ -38,8 +38,10 @@ class RunHistory {
   // Training starts, once more after each rollback.
   void SetPlan(const ProgressPlan& plan) ABSL_LOCKS_EXCLUDED(mutex_);
   void Add(const StepMetrics& line) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Adds an event at the newest step.
-  void AddEvent(const std::string& text, bool is_trouble) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Adds an event at the newest step. An event with the same subject as the last one that had a
+  // subject gives that one its text; an empty subject is none.
+  void AddEvent(const std::string& text, bool is_trouble, const std::string& subject = "")
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // The run has gone back: later points are removed.
   void GoBackTo(uint64_t step) ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -79,6 +81,9 @@ class RunHistory {
   };
   std::map<std::string, Named> named_ ABSL_GUARDED_BY(mutex_);
   uint64_t num_events_ ABSL_GUARDED_BY(mutex_) = 0;
+  // The last subject, and the number of its event.
+  std::string subject_ ABSL_GUARDED_BY(mutex_);
+  uint64_t event_of_subject_ ABSL_GUARDED_BY(mutex_) = 0;
   std::deque<RunPage::Event> events_ ABSL_GUARDED_BY(mutex_);            // The newest first,
   std::deque<RunPage::Checkpoint> checkpoints_ ABSL_GUARDED_BY(mutex_);  // as these.
 };

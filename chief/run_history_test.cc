@@ -131,6 +131,21 @@ TEST_F(RunHistoryTest, KeepsTheNewestEventsAndCheckpoints) {
   EXPECT_THAT(Page().events[0].text, EndsWith(" …"));
 }
 
+TEST_F(RunHistoryTest, AWaitIsOneEventHoweverOftenItIsNoted) {
+  history_.AddEvent("worker/0 is lost", true);
+  for (int i = 1; i <= 200; ++i) {
+    history_.AddEvent(absl::StrCat("waiting ", i, "0s for worker/0"), true, "wait 1");
+    if (i == 100) history_.AddEvent("worker/1 is lost", true);
+  }
+  history_.AddEvent("waiting 10s for ps/0", true, "wait 2");
+  const RunPage page = Page();
+  ASSERT_EQ(page.events.size(), 4u);
+  EXPECT_EQ(page.events[0].text, "waiting 10s for ps/0");
+  EXPECT_EQ(page.events[1].text, "worker/1 is lost");
+  EXPECT_EQ(page.events[2].text, "waiting 2000s for worker/0");
+  EXPECT_EQ(page.events[3].text, "worker/0 is lost");
+}
+
 TEST_F(RunHistoryTest, CheckpointsAreExportedOrFail) {
   history_.Add(Line(40));
   history_.OnCheckpoint("ckpt-20", 20);

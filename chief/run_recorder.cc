@@ -160,7 +160,7 @@ absl::Status RunRecorder::DiscardAbove(uint64_t step) {
 
 void RunRecorder::OnNote(const SessionNote& note) {
   if (note.kind == SessionNote::Kind::kDetail) return;
-  history_.AddEvent(note.text, note.kind == SessionNote::Kind::kTrouble);
+  history_.AddEvent(note.text, note.kind == SessionNote::Kind::kTrouble, note.subject);
 }
 
 absl::Status RunRecorder::OnCheckpointFailed(const CutGivenUp& cut) {

@@ -53,10 +53,13 @@ constexpr char kStopHelp[] =
     "the checkpoint to resume from. The run itself ends with exit code 143.\n"
     "\n";
 constexpr char kHealthHelp[] =
-    "usage: shoal health ADDRESS [--service=ps|chief|worker] [--timeout=SECONDS]\n"
+    "usage: shoal health ADDRESS|DIR [--service=ps|chief|worker] [--timeout=SECONDS]\n"
     "\n"
     "Exits with 0 if a task is alive, with --service if it can do its work, for probes that run a\n"
-    "command. Uses the standard gRPC health service. A worker has it only with an address in the\n"
+    "command. DIR is a run's directory: its chief is asked, and a run that is not running gives 0 "
+    "if\n"
+    "it has finished, else 78 and the command that resumes it. Uses the standard gRPC health "
+    "service. A worker has it only with an address in the\n"
     "cluster or a --listen_address; for others use /healthz or /readyz of --metrics_address.\n"
     "\n";
 
@@ -165,24 +168,33 @@ absl::Status NotRunning(const std::string& program, const std::string& given, bo
   return absl::FailedPreconditionError(text);
 }
 
-// Does the same, but calls `over` if the run in the directory is over.
-absl::Status WithChief(const ControlLinks& links, const std::string& given, const TaskFlags& flags,
-                       const std::function<absl::Status(const ChiefContact&)>& use,
-                       const std::function<absl::Status(const Summary&)>& over) {
+// Returns the result of `ask`, which asks a task of the run. If none answers because the run in the
+// directory is over, calls `over`; if its processes are gone, returns how to resume it.
+absl::Status OrHowItEnded(const ControlLinks& links, const std::string& given, bool json,
+                          const std::function<absl::Status()>& ask,
+                          const std::function<absl::Status(const Summary&)>& over) {
   // Its chief may begin to serve, and say where, while the one of an earlier start is asked.
   const bool was_starting = IsDirectory(given) && IsStarting(given);
-  const absl::Status asked = AskChief(links, given, flags, use);
+  const absl::Status asked = ask();
   const bool may_be_over =
       absl::IsUnavailable(asked) || absl::IsNotFound(asked) || absl::IsFailedPrecondition(asked);
   if (!may_be_over || !IsDirectory(given)) return asked;
   const std::optional<Summary> summary = SummaryIfOver(given);
   if (summary.has_value()) return over(*summary);
-  if (IsDead(given)) return NotRunning(links.program, given, flags.json);
+  if (IsDead(given)) return NotRunning(links.program, given, json);
   if (!was_starting && !IsStarting(given)) return asked;
   return absl::UnavailableError(
       absl::StrCat(given,
                    ": the run is being started, and its chief does not serve yet: ask again "
                    "(if the start was killed: start it again)"));
+}
+
+// Calls `use` with the chief, or `over` if the run in the directory is over.
+absl::Status WithChief(const ControlLinks& links, const std::string& given, const TaskFlags& flags,
+                       const std::function<absl::Status(const ChiefContact&)>& use,
+                       const std::function<absl::Status(const Summary&)>& over) {
+  return OrHowItEnded(
+      links, given, flags.json, [&] { return AskChief(links, given, flags, use); }, over);
 }
 
 // Returns an error for a command that makes no sense for a run that is over.
@@ -281,29 +293,46 @@ int StopMain(const ControlLinks& links, absl::Span<const std::string> args) {
                            args);
 }
 
+namespace {
+
+absl::Status CheckHealth(const ControlLinks& links, const std::string& given,
+                         const TaskFlags& flags) {
+  ASSIGN_OR_RETURN(const std::string address, FindChief(given));
+  const absl::Duration timeout = absl::Seconds(flags.timeout_seconds.value_or(5));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Credentials> credentials,
+                   ReadOperatorCredentials(flags, absl::Now()));
+  const absl::Status status =
+      links.check_health(address, flags.service, timeout, credentials.get());
+  if (status.ok()) {
+    std::puts("serving");
+    return status;
+  }
+  const RefusedConnection refused = FindRefusal(status, credentials != nullptr);
+  if (!refused.why.empty()) return ExplainCall(status, address, credentials != nullptr);
+  const std::string reason = ReasonOf(status);
+  if (reason == status.message()) {
+    return absl::Status(status.code(), absl::StrCat(address, ": ", reason));
+  }
+  return absl::Status(status.code(), absl::StrCat(address, ": no task answers there (", reason,
+                                                  "); correct the address, or start the task"));
+}
+
+}  // namespace
+
 int HealthMain(const ControlLinks& links, absl::Span<const std::string> args) {
   return RunControlCommand(
       {"health", kScopeHealth, kHealthHelp,
        [&](const std::string& given, const TaskFlags& flags) {
-         ASSIGN_OR_RETURN(const std::string address, FindChief(given));
-         const absl::Duration timeout = absl::Seconds(flags.timeout_seconds.value_or(5));
-         ASSIGN_OR_RETURN(const std::unique_ptr<Credentials> credentials,
-                          ReadOperatorCredentials(flags, absl::Now()));
-         const absl::Status status =
-             links.check_health(address, flags.service, timeout, credentials.get());
-         if (status.ok()) {
-           std::puts("serving");
-           return status;
-         }
-         const RefusedConnection refused = FindRefusal(status, credentials != nullptr);
-         if (!refused.why.empty()) return ExplainCall(status, address, credentials != nullptr);
-         const std::string reason = ReasonOf(status);
-         if (reason == status.message()) {
-           return absl::Status(status.code(), absl::StrCat(address, ": ", reason));
-         }
-         return absl::Status(status.code(),
-                             absl::StrCat(address, ": no task answers there (", reason,
-                                          "); correct the address, or start the task"));
+         // Nobody needs to start the tasks of a finished run again, and those of another run come
+         // back only with the whole run.
+         const auto over = [&](const Summary& summary) -> absl::Status {
+           const std::string how = OverText(given, summary, ResumeCommand(links.program, given));
+           if (summary.status != "finished") return absl::FailedPreconditionError(how);
+           std::puts(how.c_str());
+           return absl::OkStatus();
+         };
+         return OrHowItEnded(
+             links, given, /*json=*/false, [&] { return CheckHealth(links, given, flags); }, over);
        }},
       args);
 }

@@ -18,6 +18,7 @@
 #include "runtime/checkpoint/initial_model.h"
 #include "runtime/checkpoint/training_complete.h"
 #include "runtime/config/optimizer_groups.h"
+#include "runtime/config/run_config.h"
 #include "worker/replica/replica_inputs.h"
 
 namespace shoal {
@@ -78,17 +79,9 @@ void AddPlacement(const v1::RunConfig& run, const v1::WorkerProgram& program,
   notes->insert(notes->end(), program.placement().begin(), program.placement().end());
 }
 
-// Describes where the run resumes; "" for the first start in its directory.
-std::string WhereItBegins(const v1::RunConfig& run, const std::optional<ResumePoint>& from,
-                          FileSystem* file_system) {
-  if (from.has_value()) {
-    return absl::StrCat("resumes from step ", from->manifest.step(), " (",
-                        from->path.substr(from->path.rfind('/') + 1), ")");
-  }
-  // Every start writes it.
-  return file_system->GetInfo(JoinPath(run.out(), "cluster.textproto")).ok()
-             ? absl::StrCat("no checkpoint in ", run.out(), ": begins at step 0")
-             : "";
+// Returns whether a run was started in this directory before.
+bool WasStarted(const v1::RunConfig& run, FileSystem* file_system) {
+  return file_system->GetInfo(JoinPath(run.out(), "cluster.textproto")).ok();
 }
 
 // Checks that init_from, if it is set, has the variables that the model needs.
@@ -110,7 +103,10 @@ absl::StatusOr<PreflightCheck> CheckBeforeStart(const v1::RunConfig& run, FileSy
   PreflightCheck check;
   check.run = run;
   ASSIGN_OR_RETURN(std::optional<ResumePoint> from,
-                   FindIn(run, file_system, Checkpoint::Verify::kIndex, &check.notes));
+                   FindIn(run, file_system,
+                          NumPsProcesses(run) == 0 ? Checkpoint::Verify::kEverything
+                                                   : Checkpoint::Verify::kIndex,
+                          &check.notes));
   v1::WorkerProgram program;
   if (asked != nullptr) {
     program = *asked;
@@ -138,13 +134,15 @@ absl::StatusOr<PreflightCheck> CheckBeforeStart(const v1::RunConfig& run, FileSy
     check.run.mutable_sync()->set_replicas_to_aggregate(plan->steps.replicas_to_aggregate());
   }
   check.run.mutable_cluster()->set_slice_bytes(plan->table.slice_bytes());
-  if (std::string where = WhereItBegins(run, from, file_system); !where.empty()) {
-    check.notes.push_back(std::move(where));
-  }
   if (manifest == nullptr) {
+    if (WasStarted(run, file_system)) {
+      check.notes.push_back(absl::StrCat("no checkpoint in ", run.out(), ": begins at step 0"));
+    }
     RETURN_IF_ERROR(CheckInitialModel(run, *plan, file_system, &check.notes));
     return check;
   }
+  // The chief, which reads all of the checkpoint, reports the one that the run resumes from.
+  check.newest_checkpoint = from->path.substr(from->path.rfind('/') + 1);
   ASSIGN_OR_RETURN(check.finished, IsTrainingComplete(run, *manifest));
   if (!check.finished) return check;
   // Only a whole checkpoint is one: the bytes are looked at too.

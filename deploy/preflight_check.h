@@ -21,6 +21,8 @@ struct PreflightCheck {
   v1::RunConfig run;
   std::vector<std::string> notes;  // Messages for the user, one line each.
   bool finished = false;           // The checkpoint in its directory has nothing left to do.
+  // The newest checkpoint in its directory whose index is valid; empty: there is none.
+  std::string newest_checkpoint;
 };
 
 // Reads the data, builds the model, and compares it with the newest checkpoint in the run's

@@ -68,7 +68,8 @@ std::string TaskJson(const Task& task) {
       .Add("activity", task.activity())
       .Add("computed", task.computed())
       .Add("seconds_in_batch", task.seconds_in_batch())
-      .Add("slow", task.slow());
+      .Add("slow", task.slow())
+      .Add("restarts", uint64_t{task.restarts()});
   return json.ToString();
 }
 
@@ -110,6 +111,16 @@ std::string StatusText(const v1::GetRunStatusResponse& run, absl::Time now) {
     add("failed",
         absl::StrCat(run.failed_checkpoints(), " checkpoints, the last at ", run.last_failure()));
   }
+  std::vector<std::string> restarts;
+  for (const Task& task : run.tasks()) {
+    if (task.restarts() > 0) restarts.push_back(absl::StrCat(NameOf(task), " ", task.restarts()));
+  }
+  add("restarts", absl::StrJoin(restarts, ", "));
+  if (run.rollbacks() > 0) {
+    const v1::GetRunStatusResponse::Rollback& last = run.last_rollback();
+    add("rollbacks", absl::StrCat(run.rollbacks(), ", the last from step ", last.from(), " to ",
+                                  last.step(), ": ", last.reason()));
+  }
   if (run.skipped_batches() > 0) add("skipped", absl::StrCat(run.skipped_batches(), " batches"));
   AppendTasks(run, &text);
   return text;
@@ -139,6 +150,8 @@ std::string StatusJson(const v1::GetRunStatusResponse& run, absl::Time now) {
       .Add("seconds_since_checkpoint", SecondsSinceCheckpoint(run, now))
       .Add("failed_checkpoints", run.failed_checkpoints())
       .Add("skipped_batches", run.skipped_batches())
+      .Add("rollbacks", run.rollbacks())
+      .Add("resumed_step", run.resumed_step())
       .AddJson("missing", absl::StrCat("[", absl::StrJoin(missing, ", "), "]"))
       .AddJson("tasks", absl::StrCat("[", absl::StrJoin(tasks, ", "), "]"));
   return json.ToString() + "\n";

@@ -54,6 +54,22 @@ TEST(StatusReportTest, TextNamesTheTasksAndWhatTheRunWaitsFor) {
   }
 }
 
+TEST(StatusReportTest, RestartsAndRollbacksAreShownOnceThereAreSome) {
+  v1::GetRunStatusResponse run = TrainingRun();
+  EXPECT_THAT(StatusText(run, kNow), Not(HasSubstr("restarts")));
+  EXPECT_THAT(StatusText(run, kNow), Not(HasSubstr("rollbacks")));
+  run.mutable_tasks(0)->set_restarts(2);
+  run.set_rollbacks(3);
+  run.mutable_last_rollback()->set_step(100);
+  run.mutable_last_rollback()->set_from(117);
+  run.mutable_last_rollback()->set_reason("ps/0 came back without its state");
+  EXPECT_THAT(StatusText(run, kNow), HasSubstr("restarts         worker/1 2\n"));
+  EXPECT_THAT(StatusText(run, kNow),
+              HasSubstr("rollbacks        3, the last from step 117 to 100: ps/0 came back"));
+  EXPECT_THAT(StatusJson(run, kNow), HasSubstr("\"restarts\": 2"));
+  EXPECT_THAT(StatusJson(run, kNow), HasSubstr("\"rollbacks\": 3"));
+}
+
 TEST(StatusReportTest, AnAgeOfZeroHasItsUnit) {
   v1::GetRunStatusResponse run = TrainingRun();
   run.set_last_checkpoint_unix_seconds(absl::ToUnixSeconds(kNow));

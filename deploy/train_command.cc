@@ -122,6 +122,7 @@ struct TrainFlags {
   std::unique_ptr<TaskPlaces> places;  // Null: this machine.
   // The declaration of the run's compute program, if it has one.
   std::optional<v1::WorkerProgram> asked;
+  std::string newest_checkpoint;  // PreflightCheck's.
   std::atomic<int> checkpoints_wanted = 0;
 };
 
@@ -150,6 +151,7 @@ absl::Status RunInThisProcess(const TrainRoles& roles, TaskOptions options,
       const std::unique_ptr<MonitoringPort> port,
       MonitoringPort::Open({flags.metrics_address, flags.may_show_pages, TaskId{Job::kChief, 0},
                             options.run.out(), options.file_system, &monitor}));
+  options.progress->Print(PageLine(port->address()));
   return roles.run_local(options);
 }
 
@@ -172,6 +174,7 @@ absl::Status RunAsProcesses(const TrainRoles& roles, const TaskOptions& options,
   launch.progress = options.progress;
   launch.metrics_address = flags.metrics_address;
   launch.places = flags.places.get();
+  launch.newest_checkpoint = flags.newest_checkpoint;
   launch.checkpoints_wanted = &flags.checkpoints_wanted;
   launch.stop_timeout = StopTimesOf(options.run).chief_exit;
   if (!options.run.program().file().empty()) {
@@ -298,16 +301,16 @@ absl::Status TrainChecked(const TrainRoles& roles, const TaskOptions& options,
 }
 
 absl::Status Train(const TrainRoles& roles, const v1::RunConfig& wanted,
-                   ShutdownNotification* shutdown, const TrainFlags& flags) {
+                   ShutdownNotification* shutdown, TrainFlags* flags) {
   const RealClock clock;
   const std::unique_ptr<FileSystem> file_system = NewPosixFileSystem();
   RunDirectory directory(wanted, file_system.get());
   RETURN_IF_ERROR(directory.Hold());
   ASSIGN_OR_RETURN(const PreflightCheck check,
                    Check(roles, wanted, file_system.get(), *shutdown,
-                         /*runs_here=*/!roles.place, flags.asked ? &*flags.asked : nullptr));
+                         /*runs_here=*/!roles.place, flags->asked ? &*flags->asked : nullptr));
   if (check.finished) {
-    PrintFinished(file_system.get(), wanted, flags.command);
+    PrintFinished(file_system.get(), wanted, flags->command);
     return absl::OkStatus();
   }
   if (shutdown->requested()) return absl::CancelledError("stopped before the run had started");
@@ -315,6 +318,7 @@ absl::Status Train(const TrainRoles& roles, const v1::RunConfig& wanted,
   bar.log_every = check.run.log_every();
   ProgressReporter progress(std::move(bar), &clock);
   for (const std::string& note : check.notes) progress.Print(note);
+  flags->newest_checkpoint = check.newest_checkpoint;
   TaskOptions options;
   options.run = check.run;
   options.clock = &clock;
@@ -322,8 +326,8 @@ absl::Status Train(const TrainRoles& roles, const v1::RunConfig& wanted,
   options.shutdown = shutdown;
   options.progress = &progress;
   options.was_checked = true;
-  options.credentials = flags.credentials.get();
-  return TrainChecked(roles, options, flags, &directory);
+  options.credentials = flags->credentials.get();
+  return TrainChecked(roles, options, *flags, &directory);
 }
 
 // Returns the command in a form that a shell accepts in any directory.
@@ -428,7 +432,7 @@ int TrainMain(const TrainRoles& roles, absl::Span<const std::string> args) {
   const absl::StatusOr<std::unique_ptr<SignalWatcher>> watcher =
       SignalWatcher::Start(signals, &shutdown);
   if (!watcher.ok()) return end(watcher.status());
-  return end(Train(roles, *run, &shutdown, flags));
+  return end(Train(roles, *run, &shutdown, &flags));
 }
 
 namespace {
@@ -444,13 +448,15 @@ constexpr char kExitCodes[] =
 
 std::string TrainHelp() {
   return absl::StrCat(
-      "usage: shoal train --run=FILE [flags]\n"
+      "usage: shoal train --run=FILE|--program=FILE [flags] [-- ARGUMENTS OF THE PROGRAM]\n"
       "\n"
       "Trains what the run file describes, on this machine: starts one chief, --num_ps_tasks\n"
       "parameter servers and --num_replicas workers as processes, shows progress, and leaves in\n"
-      "--out the checkpoints, metrics.jsonl, summary.json and logs. Ctrl-C makes a checkpoint and\n"
-      "stops; the same command with the same --out resumes from it. SIGUSR1 makes a checkpoint\n"
-      "without stopping.\n"
+      "--out the checkpoints, metrics.jsonl, summary.json, report.html and logs. Ctrl-C makes a\n"
+      "checkpoint and stops; the same command with the same --out resumes from it. SIGUSR1 makes "
+      "a\n"
+      "checkpoint without stopping. With --metrics_address=localhost:9090 a browser shows the "
+      "run.\n"
       "\n"
       "  shoal train --run=deploy/runs/fashion_cnn.textproto\n"
       "  shoal train --run=deploy/runs/fashion_cnn.textproto --num_ps_tasks=3 --num_replicas=4\n"

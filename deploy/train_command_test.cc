@@ -44,7 +44,7 @@ class TrainCommandTest : public ::testing::Test {
     roles_.check_run = [this](const v1::RunConfig& run, FileSystem*, const ShutdownNotification&,
                               const v1::WorkerProgram*) -> absl::StatusOr<PreflightCheck> {
       if (!fits_.ok()) return fits_;
-      return PreflightCheck{run, {}, finished_};
+      return PreflightCheck{run, {}, finished_, ""};
     };
     roles_.run_local = [this](const TaskOptions& options) {
       ++runs_;
@@ -112,7 +112,7 @@ TEST_F(TrainCommandTest, AComputeProgramIsAskedBeforeTheRunIsChecked) {
                          const v1::WorkerProgram* program) {
     checked = run;
     examples = program->model().train_examples();
-    return PreflightCheck{run, {}, /*finished=*/true};
+    return PreflightCheck{run, {}, /*finished=*/true, ""};
   };
   EXPECT_EQ(TrainMain(roles_, {"--program=/a/train.py", "--out=" + out_}), 0);
   EXPECT_EQ(asked, "/a/train.py");
@@ -273,7 +273,7 @@ TEST_F(TrainCommandTest, HostsJudgeTheirDevicesAndOneMachineItsOwn) {
   roles_.check_run = [&checked](const v1::RunConfig& run, FileSystem*, const ShutdownNotification&,
                                 const v1::WorkerProgram*) {
     checked = run.deployment();
-    return PreflightCheck{run, {}, /*finished=*/true};
+    return PreflightCheck{run, {}, /*finished=*/true, ""};
   };
   const std::vector<std::string> strict = {"--devices=/gpu:0", "--noallow_soft_placement"};
   EXPECT_EQ(Train(strict), 0);

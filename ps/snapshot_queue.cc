@@ -97,6 +97,7 @@ void SnapshotQueue::GiveUp(uint64_t version, uint64_t stays) {
       "superseded by step %d: step %d was still being written; write to a faster directory, or "
       "make checkpoints less often (checkpoint.save_every)",
       stays, version_));
+  report.set_superseded(true);
   AddReport(std::move(report));
 }
 

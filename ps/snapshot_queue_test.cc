@@ -93,6 +93,7 @@ TEST(SnapshotQueueTest, ADiskThatHangsHoldsTwoSnapshotsHoweverManyCutsCome) {
   EXPECT_LE(reports.size(), 64u) << "the chief need not know of every one";
   EXPECT_EQ(reports.back().version(), 499u);
   EXPECT_THAT(reports.back().error(), HasSubstr("superseded by step 500: step 1 was still being"));
+  EXPECT_TRUE(reports.back().superseded());
 }
 
 TEST(SnapshotQueueTest, ARepeatedReportUnderWayDelaysTheNextWriteButHoldsNoMemory) {

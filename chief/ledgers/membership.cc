@@ -20,7 +20,9 @@ absl::StatusOr<uint64_t> Membership::Register(absl::Time now, const Application&
         application.task.ToString(), member.process_id, member.host,
         absl::FormatDuration(now - member.last_contact)));
   }
+  const uint32_t restarts = member.incarnation == 0 ? 0 : member.restarts + 1;
   member = Member();
+  member.restarts = restarts;
   member.incarnation = (options_.term << 32) + ++issued_;
   member.nonce = application.nonce;
   member.address = application.address;

@@ -23,6 +23,7 @@ struct Member {
   std::string address;  // The address at which it serves; empty for workers.
   std::string host;
   uint32_t process_id = 0;
+  uint32_t restarts = 0;  // The processes that have held its place before.
   absl::Time registered;
   absl::Time last_contact;
   bool connected = true;  // True if no connection of the task has broken since its last call.

@@ -210,15 +210,13 @@ absl::StatusOr<Admission::Place> Admission::TakePlace(absl::Time now,
   place.is_new = place.incarnation != last_incarnation;
   if (!place.is_new) return place;
   WarnOfAnotherDirectory(task, request.run_directory());
-  const std::string text = absl::StrCat(
-      task.ToString(), " registered, pid ", request.process_id(), " on ", request.host(),
-      request.address().empty() ? "" : ", serves at ", request.address());
   if (was_live) {
     context_.log.NoteTrouble(
-        absl::StrCat(text, "; the process ", last_process, " that had its place is gone"));
-  } else {
-    context_.log.NoteEvent(text);
+        absl::StrCat(task.ToString(), " is lost: its process ", last_process, " is gone"));
   }
+  context_.log.NoteEvent(absl::StrCat(
+      task.ToString(), " registered, pid ", request.process_id(), " on ", request.host(),
+      request.address().empty() ? "" : ", serves at ", request.address()));
   return place;
 }
 

@@ -15,6 +15,7 @@
 namespace shoal {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -53,6 +54,14 @@ TEST_F(AdmissionTest, NoTaskHasAnIndexBeyondAllBounds) {
   const auto request = RequestOf(v1::JOB_WORKER, 1 << 16, "nonce");
   EXPECT_TRUE(absl::IsInvalidArgument(session_->Register(now_, request).status()));
   EXPECT_EQ(session_->Status(now_).tasks_size(), 0);
+}
+
+TEST_F(AdmissionTest, ATaskThatIsReplacedBeforeItsEndIsSeenIsReportedAsLost) {
+  StartTraining();
+  session_->Disconnect(now_, IdentityOf(v1::JOB_WORKER, 1));
+  Register(v1::JOB_WORKER, 1, "again");
+  Act();
+  EXPECT_THAT(notes_, Contains(HasSubstr("worker/1 is lost: its process ")));
 }
 
 TEST_F(AdmissionTest, AnEvaluatorIsNotAMember) {

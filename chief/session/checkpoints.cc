@@ -10,6 +10,13 @@
 #include "runtime/config/run_config.h"
 
 namespace shoal {
+namespace {
+
+// While the newest checkpoint is not older than this, one that a later one supersedes is not
+// missed.
+constexpr absl::Duration kFresh = absl::Minutes(1);
+
+}  // namespace
 
 Checkpoints::Checkpoints(SessionContext* context, ModelExports* exports)
     : context_(*context), exports_(*exports), saved_step_(context->cuts.durable_version()) {}
@@ -22,7 +29,9 @@ absl::Status Checkpoints::ReportShard(absl::Time now, const v1::ReportShardReque
   if (context_.cuts.HasFailed(request.version())) {
     context_.log.Add(CutGivenUp{request.directory(), ""});
   }
-  if (!request.error().empty()) {
+  if (request.superseded() && IsFresh(now)) {
+    if (is_under_way) LeaveOut(request.version(), request.directory(), request.error());
+  } else if (!request.error().empty()) {
     context_.log.NoteTrouble(absl::StrFormat("no checkpoint at step %d: %s: %s", request.version(),
                                              task.ToString(), request.error()));
     const bool is_final = context_.mode->IsFinalCut(request.version());
@@ -38,9 +47,9 @@ absl::Status Checkpoints::ReportShard(absl::Time now, const v1::ReportShardReque
   return absl::OkStatus();
 }
 
-void Checkpoints::WriteManifests(uint64_t newest) {
+void Checkpoints::WriteManifests(absl::Time now, uint64_t newest) {
   const bool one_at_a_time = context_.mode->WritesOneManifest();
-  if (one_at_a_time && manifests_under_way_ > 0) return GiveUpSuperseded(newest);
+  if (one_at_a_time && manifests_under_way_ > 0) return GiveUpSuperseded(now, newest);
   while (const std::optional<CutLedger::Complete> cut = context_.cuts.TakeComplete(newest)) {
     WriteManifest(*cut);
     if (one_at_a_time) return;
@@ -85,12 +94,32 @@ void Checkpoints::WriteManifest(const CutLedger::Complete& cut) {
   context_.log.Add(std::move(write));
 }
 
-void Checkpoints::GiveUpSuperseded(uint64_t newest) {
+void Checkpoints::GiveUpSuperseded(absl::Time now, uint64_t newest) {
   for (const auto& [version, directory] : context_.cuts.Superseded(newest)) {
     // The user who asked for a version receives it, or one that is requested later.
     if (context_.cuts.requested() && context_.cuts.requested_version() == version) continue;
-    GiveUp(version, directory, "superseded by a later one; the directory is too slow");
+    const char* why = "superseded by a later one; the directory is too slow";
+    if (IsFresh(now)) {
+      LeaveOut(version, directory, why);
+    } else {
+      GiveUp(version, directory, why);
+    }
   }
+}
+
+bool Checkpoints::IsFresh(absl::Time now) const { return now - checkpoint_since_ <= kFresh; }
+
+void Checkpoints::LeaveOut(uint64_t version, const std::string& directory, absl::string_view why) {
+  if (context_.cuts.HasFailed(version)) return;  // Another ps has reported it before.
+  context_.log.Note(absl::StrFormat("the checkpoint of step %d is left out: %s", version, why));
+  Forget(version, directory, "");
+}
+
+void Checkpoints::Forget(uint64_t version, const std::string& directory, const std::string& why) {
+  context_.log.Add(CutGivenUp{directory, why});
+  context_.cuts.Fail(version);
+  exports_.OnCutFailed(version);
+  context_.mode->OnCutFailed(version);
 }
 
 void Checkpoints::CountFailure(uint64_t step, absl::string_view why) {
@@ -102,10 +131,7 @@ void Checkpoints::CountFailure(uint64_t step, absl::string_view why) {
 void Checkpoints::GiveUp(uint64_t version, const std::string& directory, absl::string_view why) {
   if (context_.cuts.HasFailed(version)) return;  // Another ps has reported it before.
   CountFailure(version, why);
-  context_.log.Add(CutGivenUp{directory, last_failure_});
-  context_.cuts.Fail(version);
-  exports_.OnCutFailed(version);
-  context_.mode->OnCutFailed(version);
+  Forget(version, directory, last_failure_);
 }
 
 void Checkpoints::OnFinalFailed(absl::Time now, absl::string_view why) {

@@ -29,7 +29,7 @@ class Checkpoints {
   // A ps has written its shard of a cut, or could not. The sender has been checked.
   absl::Status ReportShard(absl::Time now, const v1::ReportShardRequest& request);
   // Hands out the manifests of cuts that have all their shards, up to the version `newest`.
-  void WriteManifests(uint64_t newest);
+  void WriteManifests(absl::Time now, uint64_t newest);
   // The manifest is durable, or could not be written, and training continues without that
   // checkpoint. Returns whether the run has a new checkpoint.
   bool OnManifestWritten(absl::Time now, const ManifestToWrite& write, const absl::Status& status);
@@ -60,8 +60,14 @@ class Checkpoints {
  private:
   void WriteManifest(const CutLedger::Complete& cut);
   // While one manifest is being written, one waits; older ones are given up.
-  void GiveUpSuperseded(uint64_t newest);
+  void GiveUpSuperseded(absl::Time now, uint64_t newest);
+  // Counts a cut that becomes no checkpoint as failed.
   void GiveUp(uint64_t version, const std::string& directory, absl::string_view why);
+  // Leaves out a superseded cut of a run whose checkpoints succeed: nothing has failed.
+  void LeaveOut(uint64_t version, const std::string& directory, absl::string_view why);
+  void Forget(uint64_t version, const std::string& directory, const std::string& why);
+  // Returns whether the newest checkpoint, or the start of the training, is recent.
+  bool IsFresh(absl::Time now) const;
   void CountFailure(uint64_t step, absl::string_view why);
   // The final checkpoint is attempted again for as long as the run waits for its tasks; then the
   // run fails, and another try of the whole run may succeed.

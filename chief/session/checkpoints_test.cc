@@ -175,13 +175,53 @@ TEST_F(CheckpointsTest, OneManifestIsBeingWrittenAndTheNewestWaits) {
   ASSERT_EQ(given_up_.size(), 2u);
   EXPECT_EQ(given_up_[0].directory, "cut-2");
   EXPECT_EQ(given_up_[1].directory, "cut-3");
-  EXPECT_THAT(given_up_[1].why, HasSubstr("superseded by a later one"));
   ManifestIsWritten(manifests_[0]);
   Act();
   ASSERT_EQ(manifests_.size(), 2u);
   EXPECT_EQ(manifests_[1].directory, "cut-4");
   ManifestIsWritten(manifests_[1]);
   EXPECT_EQ(session_->checkpoints().durable_version(), 4u);
+}
+
+TEST_F(CheckpointsTest, ASupersededCheckpointHasFailedOnlyIfTheNewestIsOld) {
+  TrainingSession::Options options = DefaultOptions();
+  options.run.set_num_epochs(10);
+  session_ = std::make_unique<TrainingSession>(options);
+  StartTraining();
+  for (const uint64_t version : {1, 2, 3}) Cut(version);
+  ASSERT_EQ(given_up_.size(), 1u);
+  EXPECT_EQ(given_up_[0].why, "");
+  EXPECT_EQ(session_->Status(now_).failed_checkpoints(), 0u);
+  EXPECT_EQ(session_->checkpoints().open_failure(), "");
+  EXPECT_THAT(notes_, Contains(HasSubstr("the checkpoint of step 2 is left out: superseded")));
+  ManifestIsWritten(manifests_[0]);
+  Act();
+  now_ += absl::Minutes(2);
+  for (const uint64_t version : {4, 5}) Cut(version);
+  ASSERT_EQ(given_up_.size(), 2u);
+  EXPECT_THAT(given_up_[1].why, HasSubstr("step 4: superseded by a later one"));
+  EXPECT_EQ(session_->Status(now_).failed_checkpoints(), 1u);
+}
+
+TEST_F(CheckpointsTest, ASnapshotThatAPsSupersedesHasFailedOnlyIfTheNewestIsOld) {
+  StartTraining();
+  Cut(1);
+  ManifestIsWritten(manifests_[0]);
+  v1::ReportShardRequest shard;
+  shard.set_error("superseded by step 9: step 1 was still being written");
+  shard.set_superseded(true);
+  for (const uint64_t version : {2, 3}) {
+    v1::ReportStepsRequest steps;
+    *steps.mutable_identity() = IdentityOf(v1::JOB_PS, 0);
+    steps.add_steps()->set_step(version);
+    ASSERT_TRUE(session_->ReportSteps(now_, steps).ok());
+    *shard.mutable_identity() = IdentityOf(v1::JOB_PS, 1);
+    shard.set_version(version);
+    shard.set_directory("cut");
+    ASSERT_TRUE(session_->ReportShard(now_, shard).ok());
+    EXPECT_EQ(session_->Status(now_).failed_checkpoints(), version - 2);
+    now_ += absl::Minutes(2);
+  }
 }
 
 TEST_F(CheckpointsTest, AManifestThatFailsLetsTheNextOneBeWritten) {

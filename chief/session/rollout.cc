@@ -70,6 +70,10 @@ void Rollout::TrainIfLoaded() {
 bool Rollout::GoBack(const std::string& reason) {
   if (context_.phases.is_over()) return false;
   const uint64_t version = context_.cuts.durable_version();
+  ++context_.num_rollbacks;
+  context_.last_rollback.set_step(version);
+  context_.last_rollback.set_from(context_.mode->newest_step());
+  context_.last_rollback.set_reason(reason);
   context_.cuts.OnRollback();
   exports_.OnRollback();
   bad_batches_.OnRollback();

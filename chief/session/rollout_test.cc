@@ -62,6 +62,15 @@ TEST_F(RolloutTest, TheNoteOfARollbackNamesTheCheckpoint) {
   ManifestIsWritten(manifests_[0]);
   EXPECT_THAT(lose_a_ps("third"), Contains("back to the checkpoint of step 2, lineage 3: ps/1 came "
                                            "back without its state"));
+  const v1::GetRunStatusResponse status = session_->Status(now_);
+  EXPECT_EQ(status.rollbacks(), 2u);
+  EXPECT_EQ(status.last_rollback().step(), 2u);
+  EXPECT_EQ(status.last_rollback().from(), 2u);
+  EXPECT_EQ(status.last_rollback().reason(), "ps/1 came back without its state");
+  for (const v1::GetRunStatusResponse::Task& task : status.tasks()) {
+    const bool is_ps_1 = task.member().job() == v1::JOB_PS && task.member().index() == 1;
+    EXPECT_EQ(task.restarts(), is_ps_1 ? 2u : 0u);
+  }
 }
 
 }  // namespace

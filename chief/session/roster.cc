@@ -86,8 +86,8 @@ std::vector<Roster::Lost> Roster::TakePlacesOfLost(absl::Time now) {
   for (const TaskId task : context_.membership.Expire(now)) {
     const Member* member = context_.membership.Find(task);
     context_.log.NoteTrouble(
-        absl::StrCat(task.ToString(), member->connected ? " is gone: its lease has ended"
-                                                        : " is gone: its connection is closed"));
+        absl::StrCat(task.ToString(), member->connected ? " is lost: its lease has ended"
+                                                        : " is lost: its connection is closed"));
     lost.push_back({task, member->incarnation});
   }
   TakePlacesOfStalled(now, &lost);

@@ -19,6 +19,7 @@
 #include "chief/session/session_log.h"
 #include "chief/session/session_options.h"
 #include "chief/session/training_mode.h"
+#include "proto/v1/chief_service.pb.h"
 
 namespace shoal {
 
@@ -83,6 +84,8 @@ struct SessionContext {
   std::vector<PsState> ps;
   CutLedger cuts;
   TrainingProgress progress;
+  uint64_t num_rollbacks = 0;
+  v1::GetRunStatusResponse::Rollback last_rollback;
 
   // The first worker's declaration and what follows from it; none before it has registered.
   std::optional<v1::ModelDeclaration> model;

@@ -11,18 +11,22 @@ constexpr absl::Duration kSameRefusal = absl::Seconds(10);
 
 void SessionLog::Add(SessionRecord record) { records_.push_back(std::move(record)); }
 
-void SessionLog::Note(std::string text) { Add(SessionNote{std::move(text)}); }
-
-void SessionLog::NoteEvent(std::string text) {
-  Add(SessionNote{std::move(text), SessionNote::Kind::kEvent});
+void SessionLog::Note(std::string text) {
+  Add(SessionNote{std::move(text), SessionNote::Kind::kDetail, false, ""});
 }
 
-void SessionLog::NoteTrouble(std::string text) {
-  Add(SessionNote{std::move(text), SessionNote::Kind::kTrouble});
+void SessionLog::NoteEvent(std::string text) {
+  Add(SessionNote{std::move(text), SessionNote::Kind::kEvent, false, ""});
+}
+
+void SessionLog::NoteTrouble(std::string text) { NoteTroubleAbout("", std::move(text)); }
+
+void SessionLog::NoteTroubleAbout(std::string subject, std::string text) {
+  Add(SessionNote{std::move(text), SessionNote::Kind::kTrouble, false, std::move(subject)});
 }
 
 void SessionLog::Warn(std::string text) {
-  Add(SessionNote{std::move(text), SessionNote::Kind::kTrouble, /*is_warning=*/true});
+  Add(SessionNote{std::move(text), SessionNote::Kind::kTrouble, /*is_warning=*/true, ""});
 }
 
 void SessionLog::NoteRefusal(absl::Time now, const std::string& why) {

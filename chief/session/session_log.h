@@ -19,6 +19,8 @@ class SessionLog {
   // Something that users see: an event, something that went wrong, and the same as a warning.
   void NoteEvent(std::string text);
   void NoteTrouble(std::string text);
+  // News of something that lasts: users see the newest text in the place of those before.
+  void NoteTroubleAbout(std::string subject, std::string text);
   void Warn(std::string text);
   // Notes why a request was refused, because a user who asks by a signal sees only the log. The
   // same reason is noted at most every 10 s: repeated requests must not fill the log.

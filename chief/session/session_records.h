@@ -67,6 +67,8 @@ struct SessionNote {
   std::string text;
   Kind kind = Kind::kDetail;
   bool is_warning = false;  // In the log.
+  // An event with the same subject as the one before is shown in its place; empty: it has none.
+  std::string subject;
 };
 // A task has named a later term than the chief's: the driver reads the run's file TERM, and calls
 // Fence if another chief has taken the run over.

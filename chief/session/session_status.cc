@@ -74,6 +74,7 @@ void SessionStatus::DescribeTasks(absl::Time now, v1::GetRunStatusResponse* resp
     status->set_host(member.host);
     status->set_process_id(member.process_id);
     status->set_address(member.address);
+    status->set_restarts(member.restarts);
     status->set_computed(member.computed);
     status->set_seconds_in_batch(absl::ToDoubleSeconds(InBatch(now, member)));
     status->set_slow(WhySlow(now, task, member));
@@ -126,6 +127,12 @@ v1::GetRunStatusResponse SessionStatus::Describe(absl::Time now) const {
   response.set_skipped_batches(context_.mode->skipped().size());
   response.set_failed_checkpoints(checkpoints_.num_failed());
   response.set_last_failure(checkpoints_.last_failure());
+  response.set_rollbacks(context_.num_rollbacks);
+  if (context_.num_rollbacks > 0) *response.mutable_last_rollback() = context_.last_rollback;
+  if (options.manifest.has_value()) {
+    response.set_resumed_from(options.manifest_directory);
+    response.set_resumed_step(options.manifest->step());
+  }
   return response;
 }
 

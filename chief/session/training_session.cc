@@ -318,7 +318,7 @@ void TrainingSession::Progress(absl::Time now) {
   TrainingMode& mode = *context_.mode;
   mode.Advance(now);
   const std::optional<uint64_t> newest = mode.NewestWrittenVersion(now);
-  if (newest.has_value()) checkpoints_.WriteManifests(*newest);
+  if (newest.has_value()) checkpoints_.WriteManifests(now, *newest);
   mode.FinishIfDurable(now);
   waits_.Check(now);
   exports_.Advance(now);

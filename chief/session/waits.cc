@@ -154,6 +154,7 @@ void Waits::CheckCurrent(absl::Time now) {
   const Kind kind = CurrentKind();
   const bool has_progressed = kind == Kind::kProgress && progress > since_;
   if (kind != kind_ || has_progressed) {
+    NoteEnd(kind != kind_ ? now : progress);
     since_ = kind != kind_ ? now : progress;
     kind_ = kind;
     next_note_ = since_ + options.wait_note;
@@ -172,8 +173,18 @@ void Waits::CheckCurrent(absl::Time now) {
                          absl::StatusCode::kUnavailable);
     return;
   }
-  context_.log.NoteTrouble(absl::StrFormat("waiting %s for %s %s; the run ends after %s",
-                                           Seconds(waited), text.whom, text.what, Seconds(limit)));
+  if (noted_.empty()) ++num_waits_;
+  noted_ = absl::StrCat(text.whom, " ", text.what);
+  context_.log.NoteTroubleAbout(absl::StrCat("wait ", num_waits_),
+                                absl::StrFormat("waiting %s for %s; the run ends after %s",
+                                                Seconds(waited), noted_, Seconds(limit)));
+}
+
+void Waits::NoteEnd(absl::Time now) {
+  if (noted_.empty()) return;
+  context_.log.NoteTroubleAbout(absl::StrCat("wait ", num_waits_),
+                                absl::StrCat("waited ", Seconds(now - since_), " for ", noted_));
+  noted_.clear();
 }
 
 bool Waits::CheckLostPs(absl::Time now) {

@@ -53,6 +53,8 @@ class Waits {
   // Returns false if the run has ended because its stop took too long.
   bool CheckStop(absl::Time now);
   void CheckCurrent(absl::Time now);
+  // Notes how long the wait took that ends now, if it was long enough to be noted.
+  void NoteEnd(absl::Time now);
 
   // Return names of tasks, for messages.
   std::vector<std::string> LostPs() const;
@@ -69,6 +71,8 @@ class Waits {
   Kind kind_ = Kind::kNone;
   absl::Time since_ = absl::InfinitePast();
   absl::Time next_note_ = absl::InfiniteFuture();
+  uint64_t num_waits_ = 0;  // Waits that were noted, this one included.
+  std::string noted_;       // "ps/0 to come back", once this wait is noted.
 };
 
 }  // namespace shoal

@@ -98,6 +98,8 @@ TEST_F(WaitsTest, AWorkerThatComesBackEndsTheWait) {
   const std::vector<std::pair<v1::Job, uint32_t>> some = {ps_[0], ps_[1], {v1::JOB_WORKER, 0}};
   PassTime(200, some);
   EXPECT_TRUE(session_->failure().ok());
+  EXPECT_THAT(notes_, Contains(AllOf(HasSubstr("waited 3m"),
+                                     HasSubstr("for any of worker/0 to worker/1 to come back"))));
 }
 
 TEST_F(WaitsTest, ARunWithoutProgressEndsAndNamesItsWorkers) {

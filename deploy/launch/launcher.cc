@@ -24,6 +24,7 @@
 #include "runtime/observability/progress.h"
 #include "runtime/plan/step_plan.h"
 #include "runtime/process/shutdown.h"
+#include "runtime/task/monitoring_port.h"
 
 namespace shoal {
 namespace {
@@ -85,6 +86,7 @@ Launcher::~Launcher() = default;
 absl::Status Launcher::Run() {
   metrics_ = std::make_unique<MetricsTail>(options_.file_system,
                                            absl::StrCat(options_.run.out(), "/metrics.jsonl"));
+  step_before_ = metrics_->last_step();
   summary_before_ = SummaryText(options_.file_system, options_.run.out());
   absl::Status status = StartAll();
   if (status.ok() && !nothing_to_do_) status = Watch();
@@ -104,6 +106,10 @@ absl::Status Launcher::StartAll() {
   RETURN_IF_ERROR(StartTask(&chief_));
   RETURN_IF_ERROR(AwaitAddress(&chief_));
   if (nothing_to_do_) return absl::OkStatus();
+  if (!options_.metrics_address.empty()) {
+    const std::string page = MonitoredAddress(options_.file_system, options_.run.out(), chief_.id);
+    if (!page.empty()) options_.progress->Print(PageLine(page));
+  }
   link_ = std::make_unique<ChiefLink>(options_.connect(chief_.address));
   for (Task& task : tasks_) RETURN_IF_ERROR(StartTask(&task));
   for (Task& task : tasks_) {
@@ -236,6 +242,7 @@ void Launcher::ShowProgress() {
   const std::optional<v1::GetRunStatusResponse> status = link_->status();
   if (status.has_value()) {
     progress->SetPlan(PlanOf(options_.run, status->state()));
+    ShowReturns(*status);
     ShowFailure(*status);
   }
   const MetricsTail::News news = metrics_->Read();
@@ -258,6 +265,23 @@ void Launcher::ShowWithoutLines(const v1::GetRunStatusResponse& status) {
   if (!metrics_fail_) progress->Print(MetricsWarning(status.metrics_failure()));
   metrics_fail_ = true;
   progress->Reach(status.step(), status.steps_per_second(), status.examples_per_second());
+}
+
+void Launcher::ShowReturns(const v1::GetRunStatusResponse& status) {
+  const std::string& from = status.resumed_from();
+  if (!resume_is_shown_ && !from.empty()) {
+    resume_is_shown_ = true;
+    if (!options_.newest_checkpoint.empty() && from != options_.newest_checkpoint) {
+      options_.progress->Print(absl::StrCat("checkpoint ", options_.newest_checkpoint,
+                                            " is damaged and not used; see ", LogPath(chief_.id)));
+    }
+    options_.progress->Print(ResumeText(status.resumed_step(), from, step_before_));
+  }
+  if (status.rollbacks() > rollbacks_) {
+    const v1::GetRunStatusResponse::Rollback& last = status.last_rollback();
+    options_.progress->Print(RollbackText(last.step(), last.from(), last.reason()));
+  }
+  rollbacks_ = status.rollbacks();
 }
 
 void Launcher::ShowFailure(const v1::GetRunStatusResponse& status) {

@@ -74,6 +74,9 @@ class Launcher {
     FileSystem* file_system = nullptr;
     ShutdownNotification* shutdown = nullptr;
     ProgressReporter* progress = nullptr;
+    // The newest checkpoint in the run's directory, as far as a first look can tell; the chief
+    // reads all of it, and resumes from an older one if it is damaged. Empty: there is none.
+    std::string newest_checkpoint;
     // Increased for every request of a checkpoint (SIGUSR1); may be null.
     const std::atomic<int>* checkpoints_wanted = nullptr;
   };
@@ -155,6 +158,8 @@ class Launcher {
   void PassOnRequests();
   // Shows progress from the chief's status while lines of metrics.jsonl cannot be written.
   void ShowWithoutLines(const v1::GetRunStatusResponse& status);
+  // Shows where the run resumed, and every rollback.
+  void ShowReturns(const v1::GetRunStatusResponse& status);
   // Warns when checkpoints begin to fail.
   void ShowFailure(const v1::GetRunStatusResponse& status);
   // Waits for the other tasks after the chief has ended and kills those that do not end in time.
@@ -179,9 +184,12 @@ class Launcher {
   std::unique_ptr<MetricsTail> metrics_;
   // The chief exited with 0 before it served, because nothing was left to train.
   bool nothing_to_do_ = false;
-  std::string summary_before_;       // summary.json of an earlier start; "" if none.
-  uint64_t failed_checkpoints_ = 0;  // the count that the chief last reported,
-  std::string last_checkpoint_;      // and the newest that could be made.
+  std::string summary_before_;  // summary.json of an earlier start; "" if none.
+  uint64_t step_before_ = 0;    // The last step of an earlier start; 0 if none.
+  bool resume_is_shown_ = false;
+  uint64_t rollbacks_ = 0;  // The counts that the chief last reported,
+  uint64_t failed_checkpoints_ = 0;
+  std::string last_checkpoint_;  // and the newest that could be made.
   std::string checkpoint_failure_;
   // The chief last reported that lines of metrics.jsonl could not be written.
   bool metrics_fail_ = false;

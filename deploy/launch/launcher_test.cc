@@ -487,6 +487,42 @@ TEST_F(LauncherTest, ProgressComesFromTheMetricsFile) {
   EXPECT_THAT(printed_, HasSubstr("loss=0.5000"));
 }
 
+// A chief that resumed from an older checkpoint than the newest and has gone back once.
+class ChiefThatWentBack : public ChiefOfWorker1 {
+ public:
+  using ChiefOfWorker1::ChiefOfWorker1;
+  absl::Status GetRunStatus(const v1::GetRunStatusRequest& request,
+                            v1::GetRunStatusResponse* response) override {
+    response->set_resumed_from("ckpt-500");
+    response->set_resumed_step(500);
+    response->set_rollbacks(1);
+    response->mutable_last_rollback()->set_step(700);
+    response->mutable_last_rollback()->set_from(750);
+    response->mutable_last_rollback()->set_reason("ps/0 came back without its state");
+    return ChiefOfWorker1::GetRunStatus(request, response);
+  }
+};
+
+TEST_F(LauncherTest, AResumeNamesTheCheckpointThatTheChiefUsesAndTheStepsThatAreComputedAgain) {
+  options_.connect = [this](const std::string&) {
+    return NewClientOf(std::make_unique<ChiefThatWentBack>(directory_));
+  };
+  options_.newest_checkpoint = "ckpt-600";
+  StepMetrics line;
+  line.step = 620;
+  std::ofstream(directory_ + "/metrics.jsonl") << MetricsLine(line);
+  EXPECT_EQ(Launch("[ $job = chief ] && await asked.twice; exit 0"), absl::OkStatus());
+  EXPECT_THAT(printed_,
+              HasSubstr("checkpoint ckpt-600 is damaged and not used; see " + directory_ +
+                        "/logs/chief-0.log\nresumes from step 500 (ckpt-500); steps 501 to "
+                        "620 are computed again\n"));
+  const std::string back =
+      "back to the last checkpoint, of step 700: ps/0 came back without its "
+      "state; steps 701 to 750 are computed again\n";
+  EXPECT_THAT(printed_, HasSubstr(back));
+  EXPECT_EQ(printed_.find(back), printed_.rfind(back)) << "it is shown once";
+}
+
 // A chief that continues to train while no line of metrics.jsonl can be written.
 class ChiefOnAFullDisk : public ChiefOfWorker1 {
  public:

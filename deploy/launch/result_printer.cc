@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -127,6 +129,10 @@ void PrintSummary(const Summary& summary, const v1::RunConfig& run, const std::s
   if (summary.status == "stopped" && !summary.checkpoint.has_value()) PrintNoCheckpoint();
   PrintNotSaved(summary);
   std::printf("metrics:       %s/metrics.jsonl\n", out.c_str());
+  std::error_code error;
+  if (std::filesystem::exists(out + "/report.html", error)) {
+    std::printf("report:        %s/report.html (curves and events, for a browser)\n", out.c_str());
+  }
   PrintCommand(summary, run, command);
 }
 

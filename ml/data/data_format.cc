@@ -171,11 +171,21 @@ absl::Status FindTestSplit(v1::DataConfig::Format format, const std::string& dir
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   const absl::StatusOr<Names> names = files->List(directory);
   if (!names.ok()) return Unreadable(directory, names.status());
-  const bool is_there = std::any_of(names->begin(), names->end(), [&](const std::string& name) {
-    if (format == v1::DataConfig::FORMAT_TFRECORD) return IsTfRecord(name, "test");
-    return Has(wanted, std::string(absl::StripSuffix(name, ".gz")).c_str());
-  });
-  if (is_there) return absl::OkStatus();
+  const auto is_there = [&](const std::string& test) {
+    return std::any_of(names->begin(), names->end(), [&](const std::string& name) {
+      if (format == v1::DataConfig::FORMAT_TFRECORD) return IsTfRecord(name, "test");
+      return absl::StripSuffix(name, ".gz") == test;
+    });
+  };
+  Names found, missing;
+  for (const std::string& name : wanted) (is_there(name) ? found : missing).push_back(name);
+  if (missing.empty()) return absl::OkStatus();
+  if (!found.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("data.directory: ", directory, " has ", found[0], " without ", missing[0],
+                     ", so its test split is incomplete; add that, or remove ", found[0],
+                     " to train without a test split"));
+  }
   return absl::NotFoundError(
       absl::StrCat("data.directory: ", directory, " has no test split, which would be ",
                    absl::StrJoin(wanted, " and "),

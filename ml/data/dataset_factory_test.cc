@@ -168,13 +168,21 @@ TEST_F(DataDirectoryTest, ATestSplitMayBeMissingButNotHalfOfIt) {
   Write("x_train.npy", "");
   EXPECT_FALSE(HasTestSplit(config_).value());
   Write("y_test.npy", "");
+  EXPECT_EQ(HasTestSplit(config_).status(),
+            absl::FailedPreconditionError(
+                "data.directory: " + root_ +
+                " has y_test.npy without x_test.npy, so its test split is incomplete; add that, or "
+                "remove y_test.npy to train without a test split"));
+  Write("x_test.npy", "");
   EXPECT_TRUE(HasTestSplit(config_).value());
-  EXPECT_THAT(Describe(DataSplit::kTest), HasSubstr("x_test.npy"));
 
   config_.set_format(v1::DataConfig::FORMAT_IDX);
   Write("train-images-idx3-ubyte.gz", "");
   EXPECT_FALSE(HasTestSplit(config_).value());
   Write("t10k-labels-idx1-ubyte.gz", "");
+  EXPECT_THAT(HasTestSplit(config_).status().message(),
+              HasSubstr("has t10k-labels-idx1-ubyte without t10k-images-idx3-ubyte"));
+  Write("t10k-images-idx3-ubyte", "");
   EXPECT_TRUE(HasTestSplit(config_).value());
 
   config_.set_format(v1::DataConfig::FORMAT_TFRECORD);

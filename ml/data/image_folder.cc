@@ -61,10 +61,10 @@ FileKind KindOf(absl::string_view name) {
   return FileKind::kNoImage;
 }
 
-absl::Status AddFolder(const FileSystem& files, const std::string& directory, int32_t label,
-                       std::vector<ImageFile>* images) {
+// Adds the images in `directory` itself; there may be none.
+absl::Status AddImagesIn(const FileSystem& files, const std::string& directory, int32_t label,
+                         std::vector<ImageFile>* images) {
   ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(directory));
-  const size_t before = images->size();
   for (const std::string& name : names) {
     const std::string path = JoinPath(directory, name);
     const FileKind kind = KindOf(name);
@@ -76,9 +76,33 @@ absl::Status AddFolder(const FileSystem& files, const std::string& directory, in
     ASSIGN_OR_RETURN(const FileInfo file, files.GetInfo(path));
     if (!file.is_directory) images->push_back({path, file.size, label});
   }
+  return absl::OkStatus();
+}
+
+absl::Status AddFolder(const FileSystem& files, const std::string& directory, int32_t label,
+                       std::vector<ImageFile>* images) {
+  const size_t before = images->size();
+  RETURN_IF_ERROR(AddImagesIn(files, directory, label, images));
   if (images->size() > before) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       directory, ": folder without images; add PNG or JPEG files or remove the folder"));
+}
+
+// Adds the images of the folders in `directory`, which has none itself: the folders of classes.
+absl::Status AddImagesBelow(const FileSystem& files, const std::string& directory,
+                            std::vector<ImageFile>* images) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(directory));
+  for (const std::string& name : names) {
+    const std::string path = JoinPath(directory, name);
+    const absl::StatusOr<FileInfo> file = files.GetInfo(path);
+    if (name[0] == '.' || !file.ok() || !file->is_directory) continue;
+    RETURN_IF_ERROR(AddImagesIn(files, path, /*label=*/0, images));
+  }
+  if (!images->empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(directory,
+                   ": has no PNG or JPEG images, nor do the folders in it; name one "
+                   "that has"));
 }
 
 // Returns the files of all classes, sorted by class and name.
@@ -231,7 +255,8 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenImageFiles(const std::string& path,
   ASSIGN_OR_RETURN(const FileInfo file, files->GetInfo(path));
   std::vector<ImageFile> images;
   if (file.is_directory) {
-    RETURN_IF_ERROR(AddFolder(*files, path, /*label=*/0, &images));
+    RETURN_IF_ERROR(AddImagesIn(*files, path, /*label=*/0, &images));
+    if (images.empty()) RETURN_IF_ERROR(AddImagesBelow(*files, path, &images));
   } else {
     images.push_back({path, file.size, /*label=*/0});
   }

@@ -34,7 +34,8 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenImageFolder(const ImageFolderOption
 bool IsImageName(absl::string_view path);
 
 // Opens a data set whose labels are all 0. Its examples are the PNG or JPEG file at this path, or
-// all such files in the folder at this path, sorted by name.
+// all such files in the folder at this path, sorted by name; if it has none, those of the folders
+// in it.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenImageFiles(const std::string& path,
                                                         const ImageTargetOptions& image);
 

@@ -193,8 +193,11 @@ TEST_F(ImageFolderTest, FilesWithoutLabelsAreOneOrThoseOfAFolder) {
   EXPECT_TRUE(one->class_names().empty());
   EXPECT_THAT(FirstPixels(*OpenImageFiles(root_ + "/train/cat", grey).value()),
               ElementsAre(0.2f, 0.4f));
-  EXPECT_THAT(std::string(OpenImageFiles(root_ + "/train", grey).status().message()),
-              HasSubstr("folder without images"));
+  // A folder of class folders: the images of all classes.
+  EXPECT_EQ(OpenImageFiles(root_ + "/train", grey).value()->example_name(0),
+            root_ + "/train/cat/a.png");
+  EXPECT_THAT(std::string(OpenImageFiles(root_, grey).status().message()),
+              HasSubstr("has no PNG or JPEG images, nor do the folders in it"));
   EXPECT_EQ(OpenImageFiles(root_ + "/no.png", grey).status().code(), absl::StatusCode::kNotFound);
 }
 

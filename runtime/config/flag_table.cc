@@ -29,7 +29,7 @@ constexpr FlagSpec kTable[] = {
      "Any field of the run file by its path, e.g. --set optimizer.adam.beta1=0.8. Repeatable."},
     {"out", kRun, kScopeTrain, kText, "out", "DIR",
      "The run's directory: run.textproto, cluster.textproto, logs, checkpoints, metrics.jsonl, "
-     "summary.json. Default: runs/NAME-TIME-PROCESS."},
+     "summary.json, report.html. Default: runs/NAME-TIME-PROCESS."},
     {"out", kRun, kScopeTask, kText, "out", "DIR",
      "The run's directory, the same for all tasks: run.textproto, cluster.textproto, checkpoints, "
      "metrics.jsonl, summary.json. Needed here or in the run file."},
@@ -45,7 +45,8 @@ constexpr FlagSpec kTable[] = {
     {"max_steps", kTraining, kRunning, kText, "max_steps", "N",
      "Stop after N updates in total, each of replicas_to_aggregate batches in synchronous and of "
      "one batch in asynchronous training. 0: num_epochs decides."},
-    {"num_epochs", kTraining, kRunning, kText, "num_epochs", "N", "Stop after N epochs."},
+    {"num_epochs", kTraining, kRunning, kText, "num_epochs", "N",
+     "Stop after N epochs, or after --max_steps if that comes first. 0: max_steps decides."},
     {"batch_size", kTraining, kRunning, kText, "batch_size", "N",
      "Examples per clone and step; overrides replica_batch_size in the run file. Default "
      "{default}."},
@@ -208,9 +209,9 @@ constexpr FlagSpec kTable[] = {
     {"ps_job_name", kTasks, kRunning, kText, "deployment.ps_job_name", "NAME",
      "Name of the parameter servers' job in device strings. Default {default}."},
     {"metrics_address", kTasks, kScopeTrain, kText, "", "ADDRESS",
-     "Serve /metrics for Prometheus, /healthz, /readyz and /statusz over HTTP: the chief at this "
-     "address, the other tasks at free ports of their hosts, see DIR/monitoring. Port 0: a free "
-     "port. Default: not served."},
+     "Serve over HTTP: the chief at this address the page of the run for browsers, and every task "
+     "/metrics for Prometheus, /healthz, /readyz and /statusz, the others at free ports of their "
+     "hosts, see DIR/monitoring. Port 0: a free port, which is printed. Default: not served."},
     {"metrics_address", kTasks, kScopeTask, kText, "", "ADDRESS",
      "Serve /metrics for Prometheus, /healthz, /readyz and /statusz at this address, over HTTP. "
      "Port 0: a free port, see the log. Default: not served."},

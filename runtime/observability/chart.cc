@@ -20,6 +20,8 @@ constexpr double kMarkWidth = 16;
 constexpr size_t kSmoothedParts = 30;
 constexpr double kWantedTicks = 5;
 constexpr int kMostTicks = 12;
+// Labels of ticks that are nearer have exponents.
+constexpr double kSmallestDecimalTick = 1e-4;
 // More points of the test split are a line without dots.
 constexpr size_t kMostDots = 60;
 
@@ -58,6 +60,22 @@ Range RangeOf(double low, double high) {
   range.low = std::floor(low / range.tick + 1e-9) * range.tick;
   range.high = std::ceil(high / range.tick - 1e-9) * range.tick;
   return range;
+}
+
+// Returns the label of a tick: all labels of an axis have the same unit and number of decimals.
+std::string TickLabel(double value, const Range& range) {
+  if (value == 0) return "0";
+  const double size = std::max(std::abs(range.low), std::abs(range.high));
+  const double unit = size >= 1e6 ? 1e6 : size >= 1e4 ? 1e3 : 1;
+  const double tick = range.tick / unit;
+  if (size >= 1e9 || tick < kSmallestDecimalTick) return Format(value, 6);
+  int decimals = 0;
+  double scaled = tick;
+  for (; std::abs(scaled - std::round(scaled)) > 1e-6; scaled *= 10) ++decimals;
+  return absl::StrFormat("%.*f%s", decimals, value / unit,
+                         unit == 1e6   ? "M"
+                         : unit == 1e3 ? "k"
+                                       : "");
 }
 
 // Returns means over a window around each point. At the first points, where a curve is steep, the
@@ -130,7 +148,8 @@ void AppendAxes(const Chart& chart, const Plane& plane, std::string* svg) {
     const double at = plane.YOf(value);
     absl::StrAppendFormat(svg, "<path class=\"grid\" d=\"M%.0f %.1fH%.0f\"/>", kLeft, at, kRight);
     absl::StrAppendFormat(svg, "<text class=\"tick end\" x=\"%.0f\" y=\"%.1f\">%s</text>",
-                          kLeft - 7, at + 4, Format(std::abs(value) < y.tick / 2 ? 0 : value, 6));
+                          kLeft - 7, at + 4,
+                          TickLabel(std::abs(value) < y.tick / 2 ? 0 : value, y));
   }
   const Range& x = plane.x();
   for (int i = 0; i <= kMostTicks && i * x.tick <= x.high; ++i) {
@@ -138,7 +157,7 @@ void AppendAxes(const Chart& chart, const Plane& plane, std::string* svg) {
     const double at = plane.XOf(step);
     absl::StrAppendFormat(svg, "<path class=\"axis\" d=\"M%.1f %.0fv5\"/>", at, kBottom);
     absl::StrAppendFormat(svg, "<text class=\"tick mid\" x=\"%.1f\" y=\"%.0f\">%s</text>", at,
-                          kBottom + 20, Format(step, 6));
+                          kBottom + 20, TickLabel(step, x));
   }
   absl::StrAppendFormat(svg, "<path class=\"axis\" d=\"M%.0f %.0fH%.0f\"/>", kLeft, kBottom,
                         kRight);

@@ -7,6 +7,17 @@
 #include "absl/strings/str_join.h"
 
 namespace shoal {
+namespace {
+
+// "; steps 801 to 1045 are computed again"
+std::string ComputedAgain(uint64_t step, uint64_t newest) {
+  if (newest <= step) return "";
+  return newest == step + 1
+             ? absl::StrCat("; step ", newest, " is computed again")
+             : absl::StrCat("; steps ", step + 1, " to ", newest, " are computed again");
+}
+
+}  // namespace
 
 ProgressPlan ProgressPlanOf(const StepPlan& steps, uint64_t last_step, uint32_t num_epochs) {
   ProgressPlan plan;
@@ -18,6 +29,15 @@ ProgressPlan ProgressPlanOf(const StepPlan& steps, uint64_t last_step, uint32_t 
         static_cast<uint32_t>((plan.total_steps + plan.steps_per_epoch - 1) / plan.steps_per_epoch);
   }
   return plan;
+}
+
+std::string ResumeText(uint64_t step, const std::string& name, uint64_t newest) {
+  return absl::StrCat("resumes from step ", step, " (", name, ")", ComputedAgain(step, newest));
+}
+
+std::string RollbackText(uint64_t step, uint64_t newest, const std::string& reason) {
+  return absl::StrCat(step > 0 ? "back to the last checkpoint, of step " : "back to step ", step,
+                      ": ", reason, ComputedAgain(step, newest));
 }
 
 std::string CheckpointWarning(const std::string& why) {

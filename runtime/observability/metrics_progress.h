@@ -15,6 +15,13 @@ namespace shoal {
 // steps make.
 ProgressPlan ProgressPlanOf(const StepPlan& steps, uint64_t last_step, uint32_t num_epochs);
 
+// Returns the line that is shown when a run resumes from the checkpoint `name` of `step`. `newest`
+// is the last step that it had reached: those in between are computed again.
+std::string ResumeText(uint64_t step, const std::string& name, uint64_t newest);
+
+// The same for a run that goes back to its last checkpoint, or to its start, while it trains.
+std::string RollbackText(uint64_t step, uint64_t newest, const std::string& reason);
+
 // Adds the step to the bar and, if it was evaluated, prints a line with the result.
 void ShowStep(const StepMetrics& step, ProgressReporter* progress);
 

@@ -30,6 +30,16 @@ TEST(MetricsProgressTest, APlanShowsHowFarTheRunGoes) {
   EXPECT_EQ(ProgressPlanOf(TenStepsAnEpoch(), 25, 4).num_epochs, 4u);
 }
 
+TEST(MetricsProgressTest, AResumeAndARollbackSayWhichStepsAreComputedAgain) {
+  EXPECT_EQ(ResumeText(800, "ckpt-800", 800), "resumes from step 800 (ckpt-800)");
+  EXPECT_EQ(ResumeText(800, "ckpt-800", 801),
+            "resumes from step 800 (ckpt-800); step 801 is computed again");
+  EXPECT_EQ(RollbackText(800, 1045, "ps/0 came back without its state"),
+            "back to the last checkpoint, of step 800: ps/0 came back without its state; steps 801 "
+            "to 1045 are computed again");
+  EXPECT_EQ(RollbackText(0, 0, "ps/0 is new"), "back to step 0: ps/0 is new");
+}
+
 TEST(MetricsProgressTest, AnEvaluationGetsALineOfItsOwn) {
   std::string shown;
   ProgressOptions options;

@@ -32,6 +32,8 @@ class MetricsTail {
 
   // Returns the lines that were added since the last call; none for a file that does not exist yet.
   News Read();
+  // Returns the step of the last line that was read; 0 if the file has none.
+  uint64_t last_step() const { return last_step_; }
 
  private:
   // Reads whole lines from offset_ to the end.

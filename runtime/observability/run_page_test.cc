@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,8 @@
 namespace shoal {
 namespace {
 
+using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -72,6 +75,29 @@ TEST(RunPageTest, ShowsProgressAndTimeLeft) {
   EXPECT_THAT(RunPageHtml(slower), HasSubstr("about 00:50 left"));
   EXPECT_THAT(html, HasSubstr("<dt>training loss</dt><dd>0.2500</dd>"));
   EXPECT_THAT(html, HasSubstr("aria-valuenow=\"300\""));
+}
+
+// Returns the labels of the axes of a chart, the vertical one first.
+std::vector<std::string> TickLabels(double low, double high, uint64_t last_step) {
+  RunPage page;
+  page.now = kNow;
+  page.curves.loss = {{1, high}, {last_step, low}};
+  const std::string html = RunPageHtml(page);
+  std::vector<std::string> labels;
+  for (size_t at = html.find("<text class=\"tick"); at != std::string::npos;
+       at = html.find("<text class=\"tick", at + 1)) {
+    const size_t begin = html.find('>', at) + 1;
+    labels.push_back(html.substr(begin, html.find('<', begin) - begin));
+  }
+  return labels;
+}
+
+TEST(RunPageTest, LabelsOfAnAxisHaveOneUnitAndOneNumberOfDecimals) {
+  EXPECT_THAT(TickLabels(0.3, 0.5, 4000), ElementsAre("0.30", "0.35", "0.40", "0.45", "0.50", "0",
+                                                      "1000", "2000", "3000", "4000"));
+  EXPECT_THAT(TickLabels(0, 20000, 20000),
+              ElementsAre("0", "5k", "10k", "15k", "20k", "0", "5k", "10k", "15k", "20k"));
+  EXPECT_THAT(TickLabels(1e-6, 5e-6, 2), Contains("1e-06"));
 }
 
 TEST(RunPageTest, APageIsOneDocumentThatWorksWithoutScripts) {

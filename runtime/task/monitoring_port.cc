@@ -1,6 +1,7 @@
 #include "runtime/task/monitoring_port.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 #include "base/file_system.h"
 #include "base/log.h"
@@ -8,6 +9,14 @@
 #include "runtime/cluster/address.h"
 
 namespace shoal {
+namespace {
+
+constexpr char kDirectory[] = "monitoring";
+constexpr char kBeforeAddress[] = "[{\"targets\": [\"";
+constexpr char kAfterAddress[] = "\"]}]\n";
+
+}  // namespace
+
 absl::Status CheckMetricsAddress(const std::string& address, bool insecure) {
   if (address.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(CheckAddress("--metrics_address", address, AddressUse::kListenHttp));
@@ -38,8 +47,8 @@ absl::StatusOr<std::unique_ptr<MonitoringPort>> MonitoringPort::Open(const Optio
 }
 
 void MonitoringPort::WriteTarget() {
-  const std::string directory = JoinPath(options_.run_directory, "monitoring");
-  const std::string text = absl::StrCat("[{\"targets\": [\"", DialledAddress(address()), "\"]}]\n");
+  const std::string directory = JoinPath(options_.run_directory, kDirectory);
+  const std::string text = absl::StrCat(kBeforeAddress, DialledAddress(address()), kAfterAddress);
   absl::Status status = options_.file_system->MakeDirectory(directory);
   const std::string path = JoinPath(directory, options_.task.FileStem() + ".json");
   if (status.ok()) status = WriteAtomically(*options_.file_system, path, text);
@@ -52,6 +61,21 @@ void MonitoringPort::WriteTarget() {
 
 MonitoringPort::~MonitoringPort() {
   if (!target_file_.empty()) options_.file_system->Remove(target_file_).IgnoreError();
+}
+
+std::string MonitoredAddress(FileSystem* file_system, const std::string& run_directory,
+                             TaskId task) {
+  const absl::StatusOr<std::string> text = ReadFile(
+      *file_system, JoinPath(JoinPath(run_directory, kDirectory), task.FileStem() + ".json"));
+  if (!text.ok()) return "";
+  absl::string_view address = *text;
+  const bool is_whole =
+      absl::ConsumePrefix(&address, kBeforeAddress) && absl::ConsumeSuffix(&address, kAfterAddress);
+  return is_whole ? std::string(address) : "";
+}
+
+std::string PageLine(const std::string& address) {
+  return absl::StrCat("the page of the run: http://", DialledAddress(address), "/");
 }
 
 }  // namespace shoal

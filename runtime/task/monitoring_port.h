@@ -50,6 +50,13 @@ class MonitoringPort {
   std::unique_ptr<HttpServer> server_;
 };
 
+// Returns the address of the task's MonitoringPort from the run's directory; "" if it is not there.
+std::string MonitoredAddress(FileSystem* file_system, const std::string& run_directory,
+                             TaskId task);
+
+// Returns the line with which a launcher names the page of the run; `address` is the chief's.
+std::string PageLine(const std::string& address);
+
 }  // namespace shoal
 
 #endif  // SHOAL_RUNTIME_TASK_MONITORING_PORT_H_

@@ -158,7 +158,7 @@ def a_chief_that_was_stopped_loses_no_task():
             run.wait_for_lines(5 + (run.out / "metrics.jsonl").read_text().count("\n"))
         log = run.log("chief")
         assert log.count("stood still for") == 2 and log.count(" registered, pid ") == 2, run.logs()
-        assert "lineage 2" not in log and " is gone" not in log, run.logs()
+        assert "lineage 2" not in log and " is lost" not in log, run.logs()
         run.tasks["chief"].send_signal(signal.SIGTERM)
         codes = {job: run.end(job) for job in run.tasks}
         assert codes == {"chief": 143, "ps": 143, "worker": 143}, f"{codes}\n{run.logs()}"

@@ -105,7 +105,7 @@ def stop_ends_the_run_as_ctrl_c_does():
         assert f"the run in {run.out} is over (summary.json: stopped" in said, said
         assert f"; resume it: {cluster.shoal_binary()} train --run={run.out}/run.textproto" in said, said
         assert json.loads(shoal("status", str(run.out), "--json"))["summary"]["checkpoint"] == str(path)
-        for command in ("stop", "checkpoint"):
+        for command in ("stop", "checkpoint", "health"):
             assert f"the run in {run.out} is over" in shoal(command, str(run.out), code=78)
 
 
@@ -153,7 +153,7 @@ def a_run_that_was_killed_is_not_running():
         while run.pids():
             time.sleep(0.05)
         resume = f"{cluster.shoal_binary()} train --run={run.out}/run.textproto"
-        for command in ("status", "checkpoint", "stop"):
+        for command in ("status", "checkpoint", "stop", "health"):
             said = shoal(command, str(run.out), code=78)
             assert f"shoal {command}: the run in {run.out} is not running: the last process" in said, said
             assert f"pid {run.process.pid} on " in said, said

@@ -107,13 +107,17 @@ def words_are_classes_of_a_table():
         assert run.summary()["test_accuracy"] == 1, run.summary()
         new, scores = data.parent / "new.csv", data.parent / "scores.csv"
         new.write_text(table(4, label=False))
-        shoal("predict", f"--out={run.out}", f"--input={new}", f"--predictions={scores}")
+        said = shoal("predict", f"--out={run.out}", f"--input={new}", f"--predictions={scores}")
+        assert said.startswith("example 0: apple\nexample 1: melon\n"), said
         lines = [line.split(",") for line in scores.read_text().splitlines()]
         assert lines[0] == ["apple", "melon", "class"], lines
         assert [line[-1] for line in lines[1:]] == ["apple", "melon"] * 2, lines
         new.write_text(table(4))
         said = shoal("predict", f"--out={run.out}", f"--input={new}", code=78)
         assert 'has the column "kind", which is the label' in said, said
+        said = shoal("health", run.out)
+        assert f"the run in {run.out} is over (summary.json: finished" in said, said
+        assert f"report:        {run.out}/report.html" in run.output, run.output
 
 
 def more_outputs_than_classes_are_noticed():

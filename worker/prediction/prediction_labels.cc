@@ -87,18 +87,17 @@ std::string PredictedClasses(const Tensor& predictions, const PredictionLabels& 
                              bool are_probabilities) {
   std::string text;
   if (labels.classes.empty() && !labels.are_classes) return text;
-  for (size_t i = 0; i < std::min(kShown, labels.examples.size()); ++i) {
+  const auto num_examples = static_cast<size_t>(predictions.shape().dim(0));
+  for (size_t i = 0; i < std::min(kShown, num_examples); ++i) {
     const absl::Span<const float> row = RowOf(predictions, i);
     const size_t largest = LargestOf(row);
     absl::StrAppend(
-        &text, labels.examples[i], ": ",
+        &text, labels.examples.empty() ? absl::StrCat("example ", i) : labels.examples[i], ": ",
         labels.classes.empty() ? absl::StrCat("class ", largest) : labels.classes[largest]);
     if (are_probabilities) absl::StrAppendFormat(&text, " %.2f", row[largest]);
     text += '\n';
   }
-  if (labels.examples.size() > kShown) {
-    absl::StrAppend(&text, "and ", labels.examples.size() - kShown, " more\n");
-  }
+  if (num_examples > kShown) absl::StrAppend(&text, "and ", num_examples - kShown, " more\n");
   return text;
 }
 

@@ -32,8 +32,8 @@ std::string NoticeOfUnusedNames(const Tensor& predictions,
 std::string PredictionsCsv(const Tensor& predictions, const PredictionLabels& labels);
 
 // Returns "photo.png: cat\n", or "photo.png: class 3\n" if classes have no names, for each of the
-// first files; with the output, "photo.png: cat 0.93\n", if that is a probability. Returns "" if
-// rows are not files or columns are not classes.
+// first examples; with the output, "photo.png: cat 0.93\n", if that is a probability. Examples that
+// are not files are numbered: "example 0: cat\n". Returns "" if columns are not classes.
 std::string PredictedClasses(const Tensor& predictions, const PredictionLabels& labels,
                              bool are_probabilities);
 

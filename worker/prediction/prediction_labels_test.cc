@@ -27,6 +27,7 @@ TEST(PredictionLabelsTest, ClassesAndFilesAreNamed) {
   labels.classes = {"cat", "dog, wet"};
   EXPECT_EQ(PredictionsCsv(rows, labels),
             "cat,\"dog, wet\",class\n0.75,0.25,cat\n0,1,\"dog, wet\"\n");
+  EXPECT_EQ(PredictedClasses(rows, labels, false), "example 0: cat\nexample 1: dog, wet\n");
   labels.examples = {"a.png", "b.png"};
   EXPECT_EQ(PredictionsCsv(rows, labels),
             "file,cat,\"dog, wet\",class\na.png,0.75,0.25,cat\nb.png,0,1,\"dog, wet\"\n");

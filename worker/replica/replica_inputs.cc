@@ -108,6 +108,20 @@ absl::Status ExplainClasses(const v1::RunConfig& run, const Dataset& train, int6
                                   classes, " are assumed)"));
 }
 
+// Explains the error of a model whose loss wants classes while the labels are other numbers.
+absl::Status ExplainLabels(const std::vector<FieldSpec>& fields, const absl::Status& status) {
+  if (!absl::StrContains(status.message(), "SparseSoftmaxCrossEntropy") || fields.size() != 2 ||
+      !IsFloating(fields[1].example.dtype)) {
+    return status;
+  }
+  return absl::Status(
+      status.code(),
+      absl::StrCat("data: the labels are ", DataTypeName(fields[1].example.dtype),
+                   " numbers, but the loss sparse_softmax_cross_entropy needs classes; save them ",
+                   "as integers from 0, or set model.loss to a loss of numbers, such as ",
+                   "mean_squared_error"));
+}
+
 // Notices that the outputs do not fit the classes, as far as the classes are known.
 void AddNotices(const v1::RunConfig& run, int64_t classes, ReplicaInputs* inputs) {
   const Dataset& train = *inputs->train;
@@ -148,7 +162,10 @@ absl::StatusOr<ReplicaInputs> LoadReplicaInputs(const v1::RunConfig& run, uint32
   program.fields = inputs.train->fields();
   const int64_t classes = NumClasses(run.data(), *inputs.train);
   absl::StatusOr<ModelFunction> made = model(run, program.fields, classes);
-  if (!made.ok()) return ExplainClasses(run, *inputs.train, classes, made.status());
+  if (!made.ok()) {
+    return ExplainLabels(inputs.train->fields(),
+                         ExplainClasses(run, *inputs.train, classes, made.status()));
+  }
   program.model = *std::move(made);
   SetBackends(&program);
   ASSIGN_OR_RETURN(std::unique_ptr<GraphProgram> graph, GraphProgram::Create(std::move(program)));

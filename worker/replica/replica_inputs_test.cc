@@ -37,6 +37,14 @@ TEST(ReplicaInputsTest, DeclareDataAndVariables) {
   EXPECT_EQ(inputs->declaration.variables_size(), 2);
 }
 
+TEST(ReplicaInputsTest, LabelsThatAreNotClassesAreExplained) {
+  v1::RunConfig run = Softmax();
+  run.mutable_data()->set_format(v1::DataConfig::FORMAT_SYNTHETIC_REGRESSION);
+  const absl::Status status = Load(run);
+  EXPECT_THAT(status.message(), HasSubstr("data: the labels are float32 numbers, but the loss "
+                                          "sparse_softmax_cross_entropy needs classes; save them"));
+}
+
 TEST(ReplicaInputsTest, WithoutATestSplitThereIsNothingToEvaluate) {
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   v1::RunConfig run = Softmax();
