@@ -111,7 +111,7 @@ TEST_F(RunRecorderTest, MetricsAreRecordedByName) {
               HasSubstr("\"auc\": 0.25, \"f1\": 0.25, \"rare\": null, \"eval_loss\": 0.5, "
                         "\"eval_examples\": 2, \"eval_auc\": 0.75, \"eval_f1\": 0.5, "
                         "\"eval_rare\": null}"));
-  EXPECT_THAT(said_, HasSubstr("step 1: test loss 0.5000, test auc 0.7500, test f1 0.5000"));
+  EXPECT_THAT(printed_, HasSubstr("step 1: test loss 0.5000, test auc 0.7500, test f1 0.5000"));
   MetricPage page;
   CollectChief(recorder_->metrics(), v1::GetRunStatusResponse(), &page);
   EXPECT_THAT(page.ToText(), HasSubstr("shoal_metric{metric=\"auc\"} 0.25"));

@@ -92,7 +92,7 @@ class Worker {
     exchange.step = step;
     exchange.position = position;
     exchange.batch_examples = 2;
-    exchange.report = {3.0 + position, 0.5, 1, 2};
+    exchange.report = {3.0 + position, 0.5, 1, 2, {}};
     return exchange;
   }
   static Exchange Pull(uint64_t version, uint64_t lineage = 1) {

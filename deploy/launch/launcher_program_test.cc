@@ -30,7 +30,8 @@ class ProgramRunTest : public LauncherTest {
   }
   size_t Count(const std::string& text) const {
     size_t count = 0;
-    for (size_t at = said_.find(text); at != std::string::npos; at = said_.find(text, at + 1)) {
+    for (size_t at = printed_.find(text); at != std::string::npos;
+         at = printed_.find(text, at + 1)) {
       ++count;
     }
     return count;
@@ -48,11 +49,11 @@ TEST_F(ProgramRunTest, ABugOfTheProgramIsShownFirstAndOnceAndEndsTheRunAfterOneR
               StartsWith("train.py:12: ValueError: boom (the program of every worker fails here, "
                          "also when it is started again; " +
                          log + ")"));
-  EXPECT_THAT(said_, StartsWith("train.py:12: ValueError: boom\nworker/0 died of this; "
-                                "restarting it, 1 of 3; " +
-                                log));
+  EXPECT_THAT(printed_, StartsWith("train.py:12: ValueError: boom\nworker/0 died of this; "
+                                   "restarting it, 1 of 3; " +
+                                   log));
   EXPECT_EQ(Count("ValueError"), 1u);
-  EXPECT_THAT(said_, HasSubstr("worker/0 died in the same way; no worker gets further"));
+  EXPECT_THAT(printed_, HasSubstr("worker/0 died in the same way; no worker gets further"));
 }
 
 TEST_F(ProgramRunTest, ABugOnOneOfTwoWorkersMayBeAFaultOfItsMachine) {
@@ -121,7 +122,7 @@ TEST_F(ProgramRunTest, ARestartedWorkerThatHasLeftMayWaitForItsProgram) {
             absl::OkStatus());
   EXPECT_EQ(Starts("worker-0"), 2);
   EXPECT_EQ(access((directory_ + "/program_ended").c_str(), F_OK), 0);
-  EXPECT_THAT(said_, Not(HasSubstr("was killed")));
+  EXPECT_THAT(printed_, Not(HasSubstr("was killed")));
 }
 
 }  // namespace

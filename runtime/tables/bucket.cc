@@ -124,7 +124,7 @@ void Bucket::TakeStaged() {
     if (staged.passed_over) {
       staged.passed_over = false;
       sync_.PassOverNext();
-    } else if (sync_.IsThere(sync_.next_position())) {
+    } else if (sync_.HasArrived(sync_.next_position())) {
       AddNext(staged.examples, {staged.keys, staged.gradients.data()});
       staged.keys.clear();
       staged.gradients.clear();
