@@ -30,7 +30,7 @@ RUNS = ("small", "(another|small)", ".+")
 @contextlib.contextmanager
 def a_run():
     """An ASYNC run, which has all metrics, with an evaluator that has found a checkpoint."""
-    with cluster.Run(evaluator_test.SMALL, *evaluator_test.TWO, "--nosync_replicas", *FLAGS) as run, \
+    with cluster.Run(evaluator_test.SMALL, *evaluator_test.TWO, "--nosync_replicas", "--metrics=log_loss", *FLAGS) as run, \
             evaluator_test.Evaluator(run, *FLAGS) as evaluator:
         run.start()
         run.wait_for_step(60)

@@ -75,7 +75,7 @@ def devices_do_not_change_the_run(directory):
 def predictions_are_those_of_the_checkpoint(directory):
     out = f"--out={directory / 'several'}"
     said = shoal("predict", out)
-    assert said.startswith("32 examples, step 15: "), said
+    assert said.startswith("example 0: class ") and "\n32 examples, step 15: " in said, said
     whole = read_npy(directory / "several" / "predictions.npy")
     assert len(whole) == 32 and len(whole[0]) == 3
     labels = [int(row[-1]) for row in read_csv(directory / "test.csv")]
