@@ -43,7 +43,8 @@ absl::Status CompleteByProgram(TaskOptions* options) {
   if (!plans_run || !options->given.has_value()) return absl::OkStatus();
   LOG(INFO) << "starts " << options->run.program().file()
             << " once to ask it for the settings that the run leaves to it";
-  ASSIGN_OR_RETURN(const v1::WorkerProgram program, AskProgram(options->run));
+  ASSIGN_OR_RETURN(const v1::WorkerProgram program,
+                   AskProgram(options->run, HasTrained(options->run.out(), options->file_system)));
   ASSIGN_OR_RETURN(options->run, CompleteRun(options->run, *options->given, program.settings()));
   options->given.reset();
   return absl::OkStatus();

@@ -363,12 +363,20 @@ TEST(ComputeProgramTest, OutlivesSignalsToAllProcesses) {
 }
 
 TEST(ComputeProgramTest, IsAskedWithoutARun) {
-  const absl::StatusOr<v1::WorkerProgram> answer = AskProgram(RunOf(""));
+  const absl::StatusOr<v1::WorkerProgram> answer = AskProgram(RunOf(""), false);
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_EQ(answer->settings().num_epochs(), 2u);
   EXPECT_EQ(answer->settings().batch_size(), 24u);
   EXPECT_EQ(answer->model().variables_size(), 4);
   EXPECT_EQ(answer->model().initial_values(), 0u);
+}
+
+// A chief that resumes a run asks again: its program may be on storage that comes back.
+TEST(ComputeProgramTest, IsMissingForNowIfItsRunHasTrained) {
+  v1::RunConfig run = RunOf("");
+  run.mutable_program()->set_file("/not/there/program");
+  EXPECT_EQ(AskProgram(run, false).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(AskProgram(run, true).status().code(), absl::StatusCode::kUnavailable);
 }
 
 TEST(ComputeProgramTest, SetsWhatTheRunLeavesToIt) {

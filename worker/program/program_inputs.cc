@@ -201,8 +201,7 @@ absl::StatusOr<ReplicaInputs> LoadProgramInputs(TaskOptions* options) {
   start.worker = worker;
   start.output_file = JoinPath(logs, absl::StrCat("program-", worker, ".out"));
   start.log_file = log_file;
-  start.has_started_before =
-      options->was_checked || FileExists(*file_system, JoinPath(run.out(), "metrics.jsonl"));
+  start.has_started_before = options->was_checked || HasTrained(run.out(), file_system);
   start.clock = options->clock;
   const std::vector<std::string> gpus = GpusHere(*file_system, std::getenv(kVisibleGpus));
   start.gpus =
@@ -234,9 +233,14 @@ absl::StatusOr<ReplicaInputs> LoadProgramInputs(TaskOptions* options) {
   return inputs;
 }
 
-absl::StatusOr<v1::WorkerProgram> AskProgram(const v1::RunConfig& run) {
+bool HasTrained(const std::string& directory, FileSystem* file_system) {
+  return FileExists(*file_system, JoinPath(directory, "metrics.jsonl"));
+}
+
+absl::StatusOr<v1::WorkerProgram> AskProgram(const v1::RunConfig& run, bool has_started_before) {
   const RealClock clock;
   StartOptions start;
+  start.has_started_before = has_started_before;
   start.declares_only = true;
   start.gpus = GpusOfProgram(run.deployment(), std::nullopt, 1, {});
   start.clock = &clock;

@@ -10,6 +10,7 @@
 
 namespace shoal {
 
+class FileSystem;
 struct TaskOptions;
 
 // Starts the program of this worker, which ends with the caller's thread, waits until it is ready,
@@ -20,8 +21,12 @@ struct TaskOptions;
 absl::StatusOr<ReplicaInputs> LoadProgramInputs(TaskOptions* options);
 
 // Starts the program of a resolved run, which writes to this process's standard error, asks what it
-// declares, and ends it. Writes no file.
-absl::StatusOr<v1::WorkerProgram> AskProgram(const v1::RunConfig& run);
+// declares, and ends it. Writes no file. If `has_started_before`, what keeps the program from
+// starting is temporary, as in LoadProgramInputs.
+absl::StatusOr<v1::WorkerProgram> AskProgram(const v1::RunConfig& run, bool has_started_before);
+
+// Returns whether the run in `directory` has trained, so its program has started before.
+bool HasTrained(const std::string& directory, FileSystem* file_system);
 
 }  // namespace shoal
 
