@@ -166,7 +166,9 @@ int main(int argc, char** argv) {
   const std::vector<std::string> args(argv + 1, argv + argc);
   shoal::TrainRoles roles;
   roles.check_run = &shoal::CheckBeforeStart;
-  roles.ask_program = &shoal::AskProgram;
+  roles.ask_program = [](const shoal::v1::RunConfig& run) {
+    return shoal::AskProgram(run, /*has_started_before=*/false);
+  };
   roles.describe_gpus = &shoal::DescribeGpusFor;
   roles.count_gpus = &shoal::CountGpus;
   roles.run_local = &shoal::RunLocal;
