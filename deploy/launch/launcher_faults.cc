@@ -95,8 +95,7 @@ absl::Status Launcher::OnWorkerDied(Task* task, const ChildExit& exit) {
       absl::StrCat("; log: ", failure.has_value() ? ProgramLogPath(task->id) : LogPath(task->id));
   if (failure.has_value() && failure->names_a_line && exit.number == kExitInternalError &&
       program_failures_.IsBug(WorkersLeft())) {
-    options_.progress->Print(
-        absl::StrCat(died, "; no worker gets further, so the run saves what it can and ends", log));
+    options_.progress->Print(absl::StrCat(died, "; no worker gets further, so the run ends", log));
     EndWithoutWorkers(
         absl::InternalError(absl::StrCat(failure->cause, " (the program of every worker fails here",
                                          ", also when it is started again", log, ")")),

@@ -196,6 +196,14 @@ const GivenFlag* FindGiven(const std::vector<GivenFlag>& flags, absl::string_vie
   return found;
 }
 
+// Returns the flag of this name; null if it is not given.
+const GivenFlag* FindNamed(const std::vector<GivenFlag>& flags, absl::string_view name) {
+  const auto found = std::find_if(flags.begin(), flags.end(), [name](const GivenFlag& flag) {
+    return flag.spec->name == name;
+  });
+  return found == flags.end() ? nullptr : &*found;
+}
+
 // Returns the update rule that a flag selects; "" if it selects none.
 std::string RuleOf(const GivenFlag& flag) {
   if (flag.spec->name == absl::string_view("optimizer")) {
@@ -256,8 +264,16 @@ absl::Status Reconcile(const std::vector<GivenFlag>& flags, const v1::RunConfig&
         "has no meaning with --nosync_replicas, which applies every batch by itself; drop "
         "one of them");
   }
-  // Another rule has another learning rate.
   const std::string rule = OptimizerName(file.optimizer());
+  for (const GivenFlag& flag : flags) {
+    const bool selects = flag.spec->name == absl::string_view("optimizer");
+    if (rule.empty() || selects || RuleOf(flag).empty() || RuleOf(flag) == rule) continue;
+    if (FindNamed(flags, "optimizer") != nullptr) continue;
+    return InvalidField(
+        Written(flag), absl::StrCat("the run file's optimizer is ", rule, "; set a field of that, ",
+                                    "or add --optimizer=", RuleOf(flag), " to replace it"));
+  }
+  // Another rule has another learning rate.
   if (!rule.empty() && OptimizerName(run->optimizer()) != rule &&
       FindGiven(flags, "optimizer.learning_rate") == nullptr) {
     run->mutable_optimizer()->clear_learning_rate();

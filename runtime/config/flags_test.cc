@@ -191,6 +191,24 @@ TEST(FlagsTest, AnotherOptimizerHasItsOwnLearningRate) {
             0.1);
 }
 
+TEST(FlagsTest, AFieldOfAnotherOptimizerDoesNotReplaceTheFilesSilently) {
+  const std::string path = WriteRunFile("optimizer { learning_rate: 0.5 adamw {} }");
+  EXPECT_EQ(
+      Error({"--run=" + path, "--set=optimizer.adam.beta1=0.8"}),
+      "--set optimizer.adam.beta1: the run file's optimizer is adamw; set a field of that, or "
+      "add --optimizer=adam to replace it");
+  EXPECT_EQ(
+      Parsed(kScopeTrain, {"--run=" + path, "--optimizer=adam", "--set=optimizer.adam.beta1=0.8"})
+          .run.optimizer()
+          .adam()
+          .beta1(),
+      0.8);
+  EXPECT_EQ(Parsed(kScopeTrain, {"--run=" + path, "--set=optimizer.adamw.beta1=0.8"})
+                .run.optimizer()
+                .learning_rate(),
+            0.5);
+}
+
 TEST(FlagsTest, ABatchSizeGivenReplacesTheFilesReplicaBatch) {
   const std::string path = WriteRunFile("replica_batch_size: 64 batch_size: 8");
   const v1::RunConfig given = Parsed(kScopeTrain, {"--run=" + path, "--batch_size=32"}).run;

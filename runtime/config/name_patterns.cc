@@ -28,6 +28,14 @@ absl::StatusOr<std::unique_ptr<RE2>> Compile(absl::string_view field, absl::stri
 
 re2::StringPiece Piece(absl::string_view text) { return {text.data(), text.size()}; }
 
+// Returns an expression that matches some of the names: those of PyTorch have no folders.
+std::string Example(const std::vector<std::string>& names) {
+  if (names.empty()) return ".*";
+  const size_t folder = names.back().rfind('/');
+  return folder == std::string::npos ? names.back()
+                                     : absl::StrCat(names.back().substr(0, folder), "/.*");
+}
+
 }  // namespace
 
 class NamePatterns::Pattern {
@@ -69,12 +77,12 @@ absl::Status NamePatterns::CheckAllAreUsed(absl::string_view field,
     }
     const size_t shown = std::min(names.size(), kMostNamed);
     return InvalidField(
-        field, absl::StrCat(
-                   "\"", absl::CHexEscape(pattern->text()), "\" matches the whole name of none ",
-                   "of the variables ",
-                   absl::StrJoin(names.begin(), names.begin() + static_cast<long>(shown), ", "),
-                   shown < names.size() ? ", ..." : "", "; correct it, e.g. \"",
-                   names.empty() ? "" : names.back().substr(0, names.back().rfind('/')), "/.*\""));
+        field,
+        absl::StrCat("\"", absl::CHexEscape(pattern->text()), "\" matches the whole name of none ",
+                     "of the variables ",
+                     absl::StrJoin(names.begin(), names.begin() + static_cast<long>(shown), ", "),
+                     shown < names.size() ? ", ..." : "", "; correct it, e.g. \"", Example(names),
+                     "\""));
   }
   return absl::OkStatus();
 }

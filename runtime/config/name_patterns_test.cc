@@ -31,6 +31,8 @@ TEST(NamePatternsTest, MistakesAreNamed) {
             "trainable: \"logit/.*\" matches the whole name of none of the variables a/w, "
             "logits/w; correct it, e.g. \"logits/.*\"");
   EXPECT_TRUE(patterns->CheckAllAreUsed("trainable", {"a/w", "logit/w"}).ok());
+  EXPECT_THAT(ErrorOf(patterns->CheckAllAreUsed("trainable", {"0.weight", "2.bias"})),
+              HasSubstr("correct it, e.g. \"2.bias\""));
 }
 
 TEST(NameMapTest, TheFirstRuleThatMatchesCounts) {

@@ -31,16 +31,21 @@ constexpr absl::Duration kFailedGrace = absl::Seconds(1);
 // A program that has closed its socket ends soon; an interpreter may take some seconds.
 constexpr absl::Duration kCloseGrace = absl::Seconds(5);
 
-// Returns the last line of the log that is not empty.
+// Returns the last line of the log that is not empty. For a fatal error of Python, which prints the
+// lines of all threads and more behind it, this is its first line and that of the program.
 std::string LastLine(const std::string& path) {
   if (path.empty()) return "";
   std::ifstream log(path, std::ios::ate);
   if (!log.good()) return "";
   log.seekg(std::max<std::streamoff>(0, log.tellg() - std::streampos(kTailBytes)));
   std::string line, last;
+  bool is_fatal = false;
   while (std::getline(log, line)) {
-    const absl::string_view text = absl::StripAsciiWhitespace(line);
-    if (!text.empty()) last = std::string(text.substr(0, kLastLineBytes));
+    const absl::string_view text = absl::StripAsciiWhitespace(line).substr(0, kLastLineBytes);
+    if (is_fatal && absl::StartsWith(text, "File ")) return absl::StrCat(last, ", ", text);
+    if (text.empty() || is_fatal) continue;
+    is_fatal = absl::StartsWith(text, "Fatal Python error: ");
+    last = std::string(text);
   }
   return last;
 }

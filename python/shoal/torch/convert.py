@@ -45,8 +45,8 @@ def from_torch(optimizer: torch.optim.Optimizer, model: Optional[Models] = None)
     name = type(optimizer).__name__
     _check_options(optimizer, name)
     groups = _groups_of(optimizer, name, model)
-    # The run's own options are those of most parameters, so that the list of the others is short.
-    base = max((g for g in groups if g.learning_rate > 0), key=lambda g: len(g.names), default=groups[0])
+    # The run's own options are those of most weights: --learning_rate changes these.
+    base = max((g for g in groups if g.learning_rate > 0), key=_count_weights, default=groups[0])
     converted = _convert(name, base)
     has_own_decay = isinstance(converted, optimizers.AdamW)
     others = [_group(other, base, has_own_decay) for other in groups if other is not base and _differ(other, base)]
@@ -134,6 +134,10 @@ def _check_all_have_a_group(optimizer: str, entries: Sequence[Any], names: Seque
                 f"{optimizer}: the parameter {entry.name} is in none of its groups; add it, or freeze it by "
                 "requires_grad_(False) before the trainer is made"
             )
+
+
+def _count_weights(group: _Group) -> int:
+    return sum(parameter.numel() for parameter in group.options["params"] if parameter.requires_grad)
 
 
 def _differ(group: _Group, base: _Group) -> bool:

@@ -170,6 +170,8 @@ def launcher(slow, out, options=""):
     """A Python process that starts a run and waits for it."""
     code = f"import shoal; shoal.launch({slow!r}, workers=2, out={out!r}{options}).wait()"
     os.makedirs(out)
+    # A shell starts commands in the background with SIGINT ignored, and Python keeps that.
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); " + code
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     run = shoal.Run(out)
     wait_for_step(run, 5)
