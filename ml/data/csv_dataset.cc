@@ -311,8 +311,25 @@ absl::StatusOr<CsvColumns> ReadCsvColumns(const CsvDatasetOptions& options) {
   return CsvReader(options, options.path, {}).ReadColumns(text);
 }
 
+// Checks that a table has the columns of the training split: a model knows them by their order.
+static absl::Status CheckSameColumns(const CsvDatasetOptions& options) {
+  const std::string& train = options.classes_path;
+  if (!options.has_header || train.empty() || train == options.path) return absl::OkStatus();
+  CsvDatasetOptions of_train = options;
+  of_train.path = train;
+  const absl::StatusOr<CsvColumns> wanted = ReadCsvColumns(of_train);
+  const absl::StatusOr<CsvColumns> columns = ReadCsvColumns(options);
+  // What is wrong with a table itself is found where it is read.
+  if (!wanted.ok() || !columns.ok() || wanted->names == columns->names) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(
+      options.path, ": its columns are ", absl::StrJoin(columns->names, ", ").substr(0, 400),
+      "; those of ", train, " are ", absl::StrJoin(wanted->names, ", ").substr(0, 400),
+      "; give both the same columns in the same order"));
+}
+
 absl::StatusOr<std::unique_ptr<Dataset>> LoadCsvDataset(const CsvDatasetOptions& options) {
   ASSIGN_OR_RETURN(const std::string text, ReadTable(options.path));
+  RETURN_IF_ERROR(CheckSameColumns(options));
   ASSIGN_OR_RETURN(std::vector<std::string> words, FindWords(options, text));
   CsvReader reader(options, options.path, std::move(words));
   RETURN_IF_ERROR(reader.Read(text));

@@ -19,8 +19,8 @@ struct CsvDatasetOptions {
   bool has_header = true;
   char delimiter = ',';
   bool is_regression = false;
-  // The table of the training split, whose labels define the classes if labels are words. Empty:
-  // `path`.
+  // The table of the training split, whose labels define the classes if labels are words, and whose
+  // columns this table must have. Empty: `path`.
   std::string classes_path;
   int64_t num_classes = 10;
   int64_t max_examples = 0;  // the number of examples to use, from the first; 0: all

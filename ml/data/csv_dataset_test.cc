@@ -153,6 +153,16 @@ TEST_F(CsvDatasetTest, ATestSplitHasTheClassesOfTheTrainingSplit) {
   EXPECT_THAT(labels_, ElementsAre(3));
 }
 
+TEST_F(CsvDatasetTest, ATestSplitHasTheColumnsOfTheTrainingSplit) {
+  options_.classes_path = options_.path + ".train";
+  ASSERT_OK(WriteAtomically(*files_, options_.classes_path, "width,height,kind\n1,2,0\n"));
+  Load("width,height,kind\n1,2,1\n");
+  EXPECT_THAT(ErrorOf("height,width,kind\n2,1,1\n"),
+              HasSubstr("its columns are height, width, kind; those of "));
+  options_.has_header = false;
+  Load("2,1,1\n");
+}
+
 TEST_F(CsvDatasetTest, WordsAndNumbersAreNotMixedAsLabels) {
   EXPECT_THAT(
       ErrorOf("a,b\n1,cat\n2,3\n"),
