@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import faulthandler
+import multiprocessing
 import os
 import re
 import shlex
@@ -149,6 +150,11 @@ def refuse_launchers(program: Sequence[str]) -> None:
 
 def start_by_hand() -> None:
     """Replaces this process by a run in one process whose program is this one again."""
+    if multiprocessing.parent_process() is not None:
+        raise errors.ProgramError(
+            "a process of multiprocessing, such as one of DataLoader, has imported the program and runs it: put what "
+            'the program does under if __name__ == "__main__":'
+        )
     program = own_command()
     refuse_launchers(program)
     if os.environ.get(STARTED_AGAIN):

@@ -75,7 +75,7 @@ class ProgramError(ShoalError):
 
 
 class ProtocolError(ShoalError):
-    """The worker sent what version 1 of the protocol does not allow. Its version and the package's differ."""
+    """The worker sent what the protocol does not allow. Its version and the package's differ."""
 
 
 class CommandError(ShoalError):

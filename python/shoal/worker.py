@@ -18,7 +18,7 @@ from shoal._declaration import Variable, make_declaration
 from shoal._link import Link
 from shoal._metrics import EMPTY, Metric, Value
 from shoal._work import Array, Arrays, Contributions, Work
-from shoal.errors import PERMANENT, RETRYABLE, ProgramError, ProtocolError, describe, place
+from shoal.errors import PERMANENT, RETRYABLE, SURROUNDINGS, ProgramError, ProtocolError, describe, place
 from shoal.optimizers import Optimizer
 
 __all__ = ["Variable", "Work", "Worker"]
@@ -41,11 +41,15 @@ class Worker:
     A program that was started by hand (python train.py) becomes a run in one process.
     """
 
+    _process_of_first: Optional[int] = None  # The process that has made one with the connection to its worker.
+
     def __init__(self, _link: Optional[Link] = None) -> None:
         link = _link or Link.from_environment()
         if link is None:
             from shoal import _process
 
+            if Worker._process_of_first == os.getpid():
+                raise ProgramError("a program has one shoal.Worker(); train everything in one loop over it")
             _process.start_by_hand()
             raise AssertionError("start_by_hand does not return")
         self._link: Optional[Link] = link
@@ -66,6 +70,7 @@ class Worker:
         if _link is None:
             from shoal import _process
 
+            Worker._process_of_first = os.getpid()
             _process.install(self)
         self._send(self._conversation.hello(f"shoal {_version.VERSION} (Python {sys.version.split()[0]})"))
         welcome = self._wait()
@@ -295,7 +300,8 @@ class Worker:
                 f"{self._called_at}: after {after} the program ended without asking for work; loop over the worker or "
                 "trainer.batches()"
             )
-            self._send_error(PERMANENT, text, "")
+            # A program that has declared before may have ended because something that it needs is away.
+            self._send_error(PERMANENT if self._variables else SURROUNDINGS, text, "")
 
     def _send_error(self, kind: int, text: str, trace: str) -> None:
         assert self._link is not None

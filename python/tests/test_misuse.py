@@ -321,7 +321,7 @@ def test_a_program_that_never_asks_for_work_is_an_error(tmp_path):
     started = Started("import shoal\nworker = shoal.Worker()\nprint('ready')", tmp_path)
     with pytest.raises(ProgramFailed) as raised:
         started.fake.handshake()
-    assert raised.value.kind == 1
+    assert raised.value.kind == SURROUNDINGS
     assert (
         raised.value.message
         == "train.py:2: after shoal.Worker() the program ended without asking for work; loop over the worker or "
@@ -332,7 +332,7 @@ def test_a_program_that_never_asks_for_work_is_an_error(tmp_path):
 
 def test_a_program_that_declares_and_never_asks_for_work_is_an_error(tmp_path):
     failed = failure(Started(START + "print('ready')", tmp_path))
-    assert failed.kind == 1
+    assert failed.kind == PERMANENT
     assert failed.message.startswith("train.py:5: after worker.declare() the program ended without asking for work")
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import collections
+import contextlib
 import hashlib
+import multiprocessing
+import os
 import random
 import signal
 import struct
@@ -93,6 +97,10 @@ class Reader:
         return self._collate(several(list(request)) if callable(several) else [self._data[i] for i in request])
 
 
+# Forked readers need no guard in the program; since Python 3.14 other ones are the default.
+_START = {"multiprocessing_context": "fork"} if "fork" in multiprocessing.get_all_start_methods() else {}
+
+
 def _as_read(result: Any) -> Any:
     """The collate function of DataLoader: Reader has collated."""
     return result
@@ -110,6 +118,20 @@ class ReaderStart:
             signal.signal(stop, signal.SIG_IGN)
         if self._then is not None:
             self._then(number)
+
+
+def _end_readers(parent: int, readers: list[Any]) -> None:
+    """Ends the processes of DataLoader that are left at the program's end.
+
+    `multiprocessing` would ask them by a signal that they ignore, and wait for ever.
+    """
+    if os.getpid() != parent:
+        return
+    with contextlib.suppress(ValueError):  # Only the main thread may.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # DataLoader's handler takes the end of a reader for an error.
+    for reader in readers:
+        if reader.is_alive():
+            reader.kill()
 
 
 class Pipeline:
@@ -130,9 +152,12 @@ class Pipeline:
             collate_fn=_as_read,
             num_workers=num_workers,
             prefetch_factor=prefetch_factor,
-            **{**options, "worker_init_fn": ReaderStart(options.get("worker_init_fn"))},
+            **{**_START, **options, "worker_init_fn": ReaderStart(options.get("worker_init_fn"))},
         )
+        others = multiprocessing.active_children()
         self._results = iter(loader)
+        readers = [process for process in multiprocessing.active_children() if process not in others]
+        atexit.register(_end_readers, os.getpid(), readers)
 
     def __iter__(self) -> Iterator[Request]:
         """The batch sampler."""

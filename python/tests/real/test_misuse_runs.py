@@ -42,6 +42,13 @@ MISUSE = {
         ["train.py:9: the program left the loop before the run was over"],
         [],
     ),
+    "a second worker": (
+        HEAD + DECLARE + "for work in worker:\n    worker = shoal.Worker()\n",
+        NO_RESTART,
+        78,
+        ["a program has one shoal.Worker(); train everything in one loop over it"],
+        [],
+    ),
     "the workers declare different variables": (
         HEAD + OTHERS + "for work in worker: work.done(1)\n",
         (),

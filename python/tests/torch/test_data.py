@@ -3,6 +3,8 @@
 import os
 import random
 import re
+import subprocess
+import sys
 import traceback
 
 import numpy as np
@@ -79,6 +81,26 @@ def test_processes_read_what_is_announced_with_the_same_bytes(context):
     readers = [entry[4] for entry in ahead if entry[0] == "train"]
     assert all(os.getpid() not in pids for pids in readers)
     assert len(set.union(*readers)) == 2
+
+
+def test_a_program_that_leaves_its_readers_behind_ends_with_them(tmp_path):
+    program = tmp_path / "train.py"
+    program.write_text(
+        "import torch, shoal.torch.data as data\n"
+        "from torch.utils.data import TensorDataset\n"
+        "reader = data.Reader(TensorDataset(torch.arange(100)), None)\n"
+        "pipe = data.Pipeline(reader, 2, 2, {})\n"
+        "request = data.Request([1, 2], key=(0, 0), seed=1)\n"
+        "print(pipe.get(request)[0].tolist(), [p.pid for p in data.multiprocessing.active_children()])\n"
+    )
+    environment = dict(os.environ, PYTHONPATH=os.path.dirname(os.path.dirname(shoal.__file__)))
+    done = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, timeout=120, check=True, env=environment
+    )
+    assert done.stdout.startswith("[1, 2] ["), done.stdout
+    pids = [int(pid) for pid in re.findall(r"\d+", done.stdout)[2:]]
+    assert len(pids) == 2 and not any(os.path.exists(f"/proc/{pid}") for pid in pids)
+    assert not done.stderr, done.stderr
 
 
 def test_an_error_of_the_data_set_names_its_line():
