@@ -35,6 +35,14 @@ class ChiefTaskTest : public ::testing::Test {
     return ChiefTask::Create(options_, 1, [](uint32_t, const std::string&) { return nullptr; });
   }
 
+  // Creates one on a disk that cannot be locked.
+  absl::Status CreateWithoutLock() {
+    return ChiefTask::Create(
+               options_, 1, [](uint32_t, const std::string&) { return nullptr; },
+               ChiefTask::IfHeld::kNotAsked)
+        .status();
+  }
+
   std::string Term() { return *ReadFile(*files_, options_.run.out() + "/TERM"); }
 
   const RealClock clock_;
@@ -61,18 +69,12 @@ TEST_F(ChiefTaskTest, ASecondChiefOnADirectoryIsRefusedAndChangesNothing) {
 TEST_F(ChiefTaskTest, AFullDiskIsTemporaryForARunThatHasBegun) {
   FaultyFileSystem disk;
   options_.file_system = &disk;
-  const auto create = [this] {
-    return ChiefTask::Create(
-               options_, 1, [](uint32_t, const std::string&) { return nullptr; },
-               ChiefTask::IfHeld::kNotAsked)
-        .status();
-  };
   disk.FailFrom(0, absl::ResourceExhaustedError("no space left on the device"));
-  EXPECT_EQ(create().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(CreateWithoutLock().code(), absl::StatusCode::kResourceExhausted);
   disk.StopFailing();
-  EXPECT_TRUE(create().ok());
+  EXPECT_TRUE(CreateWithoutLock().ok());
   disk.FailFrom(disk.num_changes(), absl::ResourceExhaustedError("no space left on the device"));
-  const absl::Status later = create();
+  const absl::Status later = CreateWithoutLock();
   EXPECT_EQ(later.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(later.message()), HasSubstr("no space left on the device; make room"));
 }
@@ -80,21 +82,15 @@ TEST_F(ChiefTaskTest, AFullDiskIsTemporaryForARunThatHasBegun) {
 TEST_F(ChiefTaskTest, AReadThatFailsIsTemporaryAndKeepsTheIdentityOfTheRun) {
   FaultyFileSystem disk;
   options_.file_system = &disk;
-  const auto create = [this] {
-    return ChiefTask::Create(
-               options_, 1, [](uint32_t, const std::string&) { return nullptr; },
-               ChiefTask::IfHeld::kNotAsked)
-        .status();
-  };
-  ASSERT_TRUE(create().ok());
+  ASSERT_TRUE(CreateWithoutLock().ok());
   const std::string identity = *ReadFile(disk, options_.run.out() + "/RUN_ID");
   const int before = disk.num_reads();
-  ASSERT_TRUE(create().ok());
+  ASSERT_TRUE(CreateWithoutLock().ok());
   const int reads = disk.num_reads() - before;
   ASSERT_GT(reads, 3);
   for (int read = 0; read < reads; ++read) {
     disk.FailReadAt(disk.num_reads() + read, absl::UnavailableError("input/output error"));
-    const absl::Status status = create();
+    const absl::Status status = CreateWithoutLock();
     EXPECT_TRUE(status.ok() || absl::IsUnavailable(status)) << status;
     disk.StopFailing();
     EXPECT_EQ(*ReadFile(disk, options_.run.out() + "/RUN_ID"), identity) << "read " << read;

@@ -235,7 +235,7 @@ TEST(EvaluationLedgerTest, MetricsAreSumsOverTheBlocks) {
   const MetricSums total = ledger.Total(5)->metrics;
   ASSERT_EQ(total.size(), 2u);
   EXPECT_EQ(MetricValue(total[0]), 0.25);
-  // Of the two pairs of a positive and a negative example, one is in order.
+  // One of the two pairs of a positive and a negative example is in order.
   EXPECT_EQ(total[1].sum, 1);
   EXPECT_EQ(total[1].weight, 2);
 }

@@ -391,7 +391,7 @@ TEST(TableUpdaterTest, WhatATableCannotBeIsRefusedByItsField) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("l2")));
 }
 
-// By hand: a = 0.1 + (3^2 + 4^2) / 2 = 12.6; v = 1 - 0.1 * g / sqrt(12.6).
+// The formula gives a = 0.1 + (3^2 + 4^2) / 2 = 12.6 and v = 1 - 0.1 * g / sqrt(12.6).
 TEST(TableUpdaterTest, RowwiseAdagradHasOneAccumulator) {
   TableOptions options;
   options.name = "t";

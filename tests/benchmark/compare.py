@@ -153,6 +153,17 @@ def local_pair_rate(arguments):
                    for i in range(2))
 
 
+def interleaved(runs, rounds, case):
+    """Measures all contenders in each round, in random order; prints medians and returns the rates of each."""
+    rates = {name: [] for name in runs}
+    for _ in range(rounds):
+        for name in random.sample(list(runs), len(runs)):
+            rates[name].append(runs[name]())
+    for name, values in rates.items():
+        print(f"{case}  {name:22s} {statistics.median(values):10.0f} examples/s")
+    return rates
+
+
 def cluster(options):
     for batch in [int(b) for b in options.batches.split(",")]:
         steps_each = max(60, int(options.seconds * 55000 / batch / (1 + 300 / batch)))
@@ -165,14 +176,7 @@ def cluster(options):
                                         options.seconds),
             "tensorflow ps (async)": lambda: peer_rate(peers / "tensorflow_ps.py", batch, 2, options.seconds),
         }
-        rates = {name: [] for name in runs}
-        for _ in range(options.rounds):
-            order = list(runs)
-            random.shuffle(order)
-            for name in order:
-                rates[name].append(runs[name]())
-        for name, values in rates.items():
-            print(f"batch {batch:5d}  {name:22s} {statistics.median(values):10.0f} examples/s")
+        rates = interleaved(runs, options.rounds, f"batch {batch:5d}")
         for name, peer in (("sync", "two LOCAL"), ("async", "two LOCAL"), ("async", "tensorflow ps (async)")):
             ratio = statistics.median(a / b for a, b in zip(rates[name], rates[peer]))
             print(f"batch {batch:5d}  {name} / {peer}: {ratio:.2f}")
@@ -205,14 +209,7 @@ def programs(options):
         }
         if options.model == "seed_mlp":
             runs["tensorflow ps (async)"] = lambda: peer_rate(peers / "tensorflow_ps.py", batch, 2, options.seconds)
-        rates = {name: [] for name in runs}
-        for _ in range(options.rounds):
-            order = list(runs)
-            random.shuffle(order)
-            for name in order:
-                rates[name].append(runs[name]())
-        for name, values in rates.items():
-            print(f"{options.model} batch {batch:5d}  {name:22s} {statistics.median(values):10.0f} examples/s")
+        rates = interleaved(runs, options.rounds, f"{options.model} batch {batch:5d}")
         for peer in list(runs)[1:]:
             ratios = [a / b for a, b in zip(rates["shoal"], rates[peer])]
             print(f"{options.model} batch {batch:5d}  shoal / {peer}: {statistics.median(ratios):.2f} ({min(ratios):.2f} to "

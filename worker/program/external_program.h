@@ -74,7 +74,7 @@ class ExternalProgram : public ReplicaProgram {
   }
   // Returns whether the program counts correct predictions.
   bool classifies() const { return accuracy_.has_value(); }
-  // Without accuracy.
+  // Returns the declared metrics except accuracy.
   std::vector<v1::MetricSpec> metrics() const override;
 
   float* ParameterMemory(uint32_t set, uint32_t variable) override {
