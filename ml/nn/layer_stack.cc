@@ -71,6 +71,8 @@ const char* KindOf(const v1::LayerConfig& layer) {
       return "layer_norm";
     case v1::LayerConfig::kLocalResponseNorm:
       return "local_response_norm";
+    case v1::LayerConfig::kInteraction:
+      return "interaction";
     case v1::LayerConfig::LAYER_NOT_SET:
       break;
   }
@@ -226,6 +228,9 @@ Output LayerStack::BuildLayer(const v1::LayerConfig& layer, const std::string& n
                              {layer.reshape().shape().begin(), layer.reshape().shape().end()});
     case v1::LayerConfig::kConcat:
       return input;
+    case v1::LayerConfig::kInteraction:
+      Fail(name, "interaction: the model has no features; add model.feature");
+      return {};
     case v1::LayerConfig::LAYER_NOT_SET:
       break;
   }

@@ -332,6 +332,7 @@ absl::Status ValidateModelSource(const v1::RunConfig& run, ModelFrom from) {
 absl::Status ValidateRunConfig(const v1::RunConfig& run, ModelFrom model) {
   RETURN_IF_ERROR(CheckPlainName("name", run.name()));
   RETURN_IF_ERROR(ValidateModelSource(run, model));
+  RETURN_IF_ERROR(ValidateTables(run));
   RETURN_IF_ERROR(ValidateTasks(run.deployment()));
   RETURN_IF_ERROR(ValidateDevices(run.deployment()));
   RETURN_IF_ERROR(ValidateVariables(run.deployment()));

@@ -40,6 +40,8 @@ absl::Status ValidateRunConfig(const v1::RunConfig& run, ModelFrom model = Model
 absl::Status ValidateModel(const v1::ModelConfig& model);
 absl::Status ValidateData(const v1::DataConfig& data);
 absl::Status ValidateOptimizer(const v1::OptimizerConfig& optimizer);
+// Checks the tables, and that the model's features fit them.
+absl::Status ValidateTables(const v1::RunConfig& run);
 
 }  // namespace shoal
 

@@ -8,8 +8,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 
 #include "base/status_macros.h"
+#include "ml/nn/feature_names.h"
 #include "proto/v1/model_config.pb.h"
 #include "runtime/config/nearest_name.h"
 #include "runtime/config/rule.h"
@@ -57,6 +59,17 @@ absl::Status ValidateReshape(const std::string& field, const v1::ReshapeLayer& l
   return absl::OkStatus();
 }
 
+absl::Status ValidateInteraction(const std::string& field, const v1::InteractionLayer& layer) {
+  if (layer.kind_case() == v1::InteractionLayer::KIND_NOT_SET) {
+    return InvalidField(
+        field, "has no kind; write dot {}, factorization_machine {} or cross { layers: 3 }");
+  }
+  constexpr uint32_t kMostLayers = 64;
+  if (layer.cross().layers() <= kMostLayers) return absl::OkStatus();
+  return InvalidField(field + ".cross.layers", absl::StrCat("must be at most ", kMostLayers,
+                                                            ", is ", layer.cross().layers()));
+}
+
 absl::Status ValidateLayer(const std::string& field, const v1::LayerConfig& layer) {
   switch (layer.layer_case()) {
     case v1::LayerConfig::kDense:
@@ -91,6 +104,8 @@ absl::Status ValidateLayer(const std::string& field, const v1::LayerConfig& laye
     case v1::LayerConfig::kConcat:
       if (!layer.concat().has_axis() || layer.concat().axis() != 0) return absl::OkStatus();
       return InvalidField(field + ".concat.axis", "0 is the batch; name another axis");
+    case v1::LayerConfig::kInteraction:
+      return ValidateInteraction(field + ".interaction", layer.interaction());
     case v1::LayerConfig::kFlatten:
     case v1::LayerConfig::kActivation:
     case v1::LayerConfig::kAdd:
@@ -109,6 +124,19 @@ absl::Status ValidateLayer(const std::string& field, const v1::LayerConfig& laye
   return InvalidField(field, absl::StrCat("has no kind; write ", absl::StrJoin(kinds, ", ")));
 }
 
+// Returns whether a layer's input names a feature, or may stand for some or be one of some.
+bool IsFeature(const v1::ModelConfig& model, absl::string_view input) {
+  for (const v1::FeatureConfig& feature : model.feature()) {
+    const std::string& name = feature.name().empty() ? feature.column() : feature.name();
+    const absl::string_view fixed = absl::string_view(name).substr(0, name.find('*'));
+    if (StandsFor(input, name) || (IsPattern(feature.column()) && absl::StartsWith(input, fixed)) ||
+        (IsPattern(input) && absl::StartsWith(fixed, absl::StripSuffix(input, "*")))) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // Checks the names of layers, which are scopes of variables, and their inputs, which must name
 // earlier layers.
 absl::Status ValidateLayers(const v1::ModelConfig& model) {
@@ -118,11 +146,11 @@ absl::Status ValidateLayers(const v1::ModelConfig& model) {
     const std::string field = absl::StrCat("model.layer[", i, "]");
     RETURN_IF_ERROR(ValidateLayer(field, layer));
     for (const std::string& input : layer.input()) {
-      if (names.count(input) > 0 || input == "input") continue;
-      return InvalidField(
-          field + ".input",
-          absl::StrCat("\"", input,
-                       "\" is not a layer above this one; name one of those or \"input\""));
+      if (names.count(input) > 0 || input == "input" || IsFeature(model, input)) continue;
+      return InvalidField(field + ".input",
+                          absl::StrCat("\"", input, "\" is not a layer above this one",
+                                       model.feature().empty() ? "" : " or a feature",
+                                       "; name one of those or \"input\""));
     }
     if (!layer.name().empty() && !names.insert(layer.name()).second) {
       return InvalidField(field + ".name", absl::StrCat("\"", layer.name(), "\" is used twice"));

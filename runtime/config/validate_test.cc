@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -260,6 +261,67 @@ TEST(ValidateTest, GoodRunsPass) {
        "--set=data.features=4", "--model=seed_mlp"}};
   for (const std::vector<std::string>& args : good) {
     EXPECT_EQ(Check(args), absl::OkStatus()) << (args.empty() ? "" : args[0]);
+  }
+}
+
+// Returns the message for a run with these tables and features and two layers.
+std::string CheckTables(const std::string& tables, const std::string& features,
+                        const std::string& layers = "") {
+  const std::string text =
+      absl::StrCat(tables, " model { ", features, " layer { interaction { dot {} } } ", layers,
+                   " layer { dense { units: 1 } } loss: 'sigmoid_cross_entropy' } num_epochs: 1");
+  absl::StatusOr<v1::RunConfig> run = ParseRunConfig(text, "run");
+  if (!run.ok()) return std::string(run.status().message());
+  ResolveDefaults(TaskCounts(), &*run);
+  return std::string(ValidateRunConfig(*run).message());
+}
+
+TEST(ValidateTest, TablesAndFeaturesFitEachOther) {
+  const std::string item = "table { name: 'item' dim: 16 }";
+  const std::string clicked = "feature { name: 'clicked' column: 'c1' table: 'item' }";
+  EXPECT_EQ(CheckTables(item, clicked), "");
+  EXPECT_EQ(CheckTables(item, clicked + "feature { column: 'c2' table: 'item' pooling: MEAN }"),
+            "");
+  EXPECT_EQ(CheckTables("table { name: '*' dim: 4 }", "feature { column: 'c*' table: '*' }",
+                        "layer { input: 'c*' input: 'c1' concat {} }"),
+            "");
+  EXPECT_EQ(CheckTables("table { name: 'wide_*' dim: 1 } table { name: 'wide_c1' dim: 2 }",
+                        "feature { name: 'w_*' column: '*' table: 'wide_*' }",
+                        "layer { input: 'w_*' add {} }"),
+            "");
+  const struct {
+    std::string tables, features, layers, message;
+  } cases[] = {
+      {item, "", "", "table[0]: \"item\" is named by no feature; drop it, or add model {"},
+      {item + "table { name: 'user' dim: 4 }", clicked, "", "table[1]: \"user\" is named by no"},
+      {item + "table { name: 'item' dim: 8 }", clicked, "",
+       "table[1].name: \"item\" is that of table[0] too; keep one of them, with one dim: they are "
+       "16 and 8"},
+      {"table { name: 'item' }", clicked, "", "table[0].dim: must be 1 to 4096, is 0"},
+      {"table { name: 'a/b' dim: 1 }", "", "", "table[0].name: \"a/b\" must be"},
+      {"table { name: 'a*b' dim: 1 }", "", "", "table[0].name: \"a*b\" must be"},
+      {item, "feature { column: 'c1' table: 'itme' }", "",
+       "model.feature[0].table: \"itme\" is not a table of the run; did you mean item?; add table "
+       "{"},
+      {item, "feature { table: 'item' }", "", "model.feature[0].column: is empty; name the column"},
+      {item, "feature { column: 'c1' }", "", "model.feature[0].table: is empty; name the table"},
+      {item, clicked + clicked, "", "model.feature[1].name: \"clicked\" is the name of another"},
+      {item, "feature { name: 'input' column: 'c1' table: 'item' }", "",
+       "model.feature[0].name: \"input\" is the model's dense input"},
+      {item, "feature { column: 'c*1' table: 'item' }", "",
+       "model.feature[0].column: may have one '*'"},
+      {item, "feature { column: 'c1' table: 'i*' }", "",
+       "model.feature[0].table: \"i*\" has a '*', but the column has none"},
+      {item, "feature { name: 'a' column: 'c*' table: 'item' }", "",
+       "model.feature[0].name: \"a\" would be the name of many features"},
+      {item, clicked, "layer { input: 'clickd' dense { units: 1 } }",
+       "model.layer[1].input: \"clickd\" is not a layer above this one or a feature"},
+      {item, clicked, "layer { interaction {} }", "model.layer[1].interaction: has no kind"},
+      {item, clicked, "layer { interaction { cross { layers: 65 } } }",
+       "model.layer[1].interaction.cross.layers: must be at most 64"},
+  };
+  for (const auto& c : cases) {
+    EXPECT_THAT(CheckTables(c.tables, c.features, c.layers), testing::StartsWith(c.message));
   }
 }
 

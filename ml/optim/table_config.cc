@@ -1,0 +1,132 @@
+#include "ml/optim/table_config.h"
+
+#include <cmath>
+#include <cstdint>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+
+#include "ml/optim/optimizer_config.h"
+#include "ml/optim/optimizer_options.h"
+#include "proto/v1/optimizer_config.pb.h"
+#include "proto/v1/table_config.pb.h"
+
+namespace shoal {
+namespace {
+
+constexpr uint32_t kMostDim = 4096;
+
+// Sets a field of *to if it is set in `from`.
+#define SHOAL_COPY(from, to, field) \
+  if ((from).has_##field()) (to)->set_##field((from).field())
+
+v1::OptimizerConfig AdagradFrom(const v1::TableOptimizer::Adagrad& rule) {
+  v1::OptimizerConfig config;
+  SHOAL_COPY(rule, &config, learning_rate);
+  SHOAL_COPY(rule, config.mutable_adagrad(), initial_accumulator);
+  SHOAL_COPY(rule, config.mutable_adagrad(), epsilon);
+  config.mutable_adagrad();
+  return config;
+}
+
+v1::OptimizerConfig AdamFrom(const v1::TableOptimizer::Adam& rule) {
+  v1::OptimizerConfig config;
+  SHOAL_COPY(rule, &config, learning_rate);
+  SHOAL_COPY(rule, config.mutable_adam(), beta1);
+  SHOAL_COPY(rule, config.mutable_adam(), beta2);
+  SHOAL_COPY(rule, config.mutable_adam(), epsilon);
+  config.mutable_adam();
+  return config;
+}
+
+v1::OptimizerConfig FtrlFrom(const v1::TableOptimizer::Ftrl& rule) {
+  v1::OptimizerConfig config;
+  SHOAL_COPY(rule, &config, learning_rate);
+  SHOAL_COPY(rule, config.mutable_ftrl(), learning_rate_power);
+  SHOAL_COPY(rule, config.mutable_ftrl(), initial_accumulator);
+  SHOAL_COPY(rule, config.mutable_ftrl(), l1);
+  SHOAL_COPY(rule, config.mutable_ftrl(), l2);
+  config.mutable_ftrl();
+  return config;
+}
+
+// Returns the rule with the fields that are set, without defaults.
+v1::OptimizerConfig RuleFrom(const v1::TableOptimizer& optimizer) {
+  v1::OptimizerConfig config;
+  switch (optimizer.rule_case()) {
+    case v1::TableOptimizer::kSgd:
+      SHOAL_COPY(optimizer.sgd(), &config, learning_rate);
+      config.mutable_sgd();
+      return config;
+    case v1::TableOptimizer::kRowwiseAdagrad:
+      return AdagradFrom(optimizer.rowwise_adagrad());
+    case v1::TableOptimizer::kAdam:
+      return AdamFrom(optimizer.adam());
+    case v1::TableOptimizer::kFtrl:
+      return FtrlFrom(optimizer.ftrl());
+    case v1::TableOptimizer::kAdagrad:
+    case v1::TableOptimizer::RULE_NOT_SET:
+      break;
+  }
+  return AdagradFrom(optimizer.adagrad());
+}
+
+#undef SHOAL_COPY
+
+}  // namespace
+
+v1::OptimizerConfig RowOptimizer(const v1::TableConfig& table, const v1::OptimizerConfig& run) {
+  v1::OptimizerConfig config = RuleFrom(table.optimizer());
+  ResolveRuleDefaults(&config);
+  *config.mutable_schedule() = run.schedule();
+  if (!config.has_learning_rate()) {
+    config.set_learning_rate(run.learning_rate());
+  } else if (run.learning_rate() != 0) {
+    config.mutable_schedule()->set_end(run.schedule().end() * config.learning_rate() /
+                                       run.learning_rate());
+  }
+  return config;
+}
+
+InitializerSpec RowInitializer(const v1::TableConfig& table) {
+  const v1::TableInitializer& config = table.initializer();
+  switch (config.distribution_case()) {
+    case v1::TableInitializer::kConstant:
+      return ConstantInitializer(config.constant().value());
+    case v1::TableInitializer::kUniform:
+      return UniformInitializer(config.uniform().low(), config.uniform().high());
+    case v1::TableInitializer::kNormal:
+      return NormalInitializer(config.normal().mean(), config.normal().stddev());
+    case v1::TableInitializer::kTruncatedNormal:
+      return TruncatedNormalInitializer(config.truncated_normal().mean(),
+                                        config.truncated_normal().stddev());
+    case v1::TableInitializer::DISTRIBUTION_NOT_SET:
+      break;
+  }
+  return UniformInitializer(-0.05, 0.05);
+}
+
+absl::Status ValidateTableConfig(const v1::TableConfig& table) {
+  if (table.dim() == 0 || table.dim() > kMostDim) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("dim: must be 1 to ", kMostDim, ", is ", table.dim()));
+  }
+  const v1::OptimizerConfig rule = RuleFrom(table.optimizer());
+  for (const auto& [name, value] :
+       {std::pair<const char*, double>("learning_rate", rule.learning_rate()),
+        {"l2", table.optimizer().l2()}}) {
+    if (value >= 0 && std::isfinite(static_cast<float>(value))) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("optimizer: ", name, " must be a finite number >= 0, is ", value));
+  }
+  const absl::StatusOr<OptimizerOptions> options = OptimizerOptionsFrom(rule);
+  if (!options.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("optimizer: ", options.status().message()));
+  }
+  const absl::Status initializer = ValidateInitializer(RowInitializer(table));
+  if (initializer.ok()) return initializer;
+  return absl::InvalidArgumentError(absl::StrCat("initializer: ", initializer.message()));
+}
+
+}  // namespace shoal

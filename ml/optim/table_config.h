@@ -1,0 +1,29 @@
+// Reads the tables of a run file.
+#ifndef SHOAL_ML_OPTIM_TABLE_CONFIG_H_
+#define SHOAL_ML_OPTIM_TABLE_CONFIG_H_
+
+#include "absl/status/status.h"
+
+#include "ml/tensor/initializer.h"
+
+namespace shoal {
+
+namespace v1 {
+class OptimizerConfig;
+class TableConfig;
+}  // namespace v1
+
+// Returns the optimizer of the table's rows in the form of a run's: the rule with its parameters,
+// the learning rate, and the schedule of the run, scaled by the ratio of both learning rates. The
+// rule is sgd, adagrad (whether or not it is row-wise), adam or ftrl; `run` is resolved.
+v1::OptimizerConfig RowOptimizer(const v1::TableConfig& table, const v1::OptimizerConfig& run);
+
+// Returns the distribution of the values of rows that were never trained.
+InitializerSpec RowInitializer(const v1::TableConfig& table);
+
+// Returns InvalidArgument, which names the field, if a field other than the name is out of range.
+absl::Status ValidateTableConfig(const v1::TableConfig& table);
+
+}  // namespace shoal
+
+#endif  // SHOAL_ML_OPTIM_TABLE_CONFIG_H_
