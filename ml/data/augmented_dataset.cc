@@ -59,6 +59,7 @@ class AugmentedDataset final : public Dataset {
       Cut(whole.data(), WindowOf(key, index), out);
       out += channels_ * height_ * width_;
       for (size_t f = 1; f < rows.size(); ++f) {
+        if (fields_[f].is_ragged()) continue;
         rows[f] = static_cast<char*>(rows[f]) + fields_[f].example.bytes();
       }
     }

@@ -3,25 +3,30 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 
 #include "ml/data/dataset.h"
+#include "ml/data/ragged_rows.h"
 #include "ml/tensor/tensor.h"
 
 namespace shoal {
 
-// A data set whose examples are the rows of tensors in memory.
+// A data set whose examples are in memory: rows of tensors and lists of keys.
 class InMemoryDataset final : public Dataset {
  public:
   struct Field {
     std::string name;
-    Tensor rows;  // [size, ...example shape]
+    Tensor rows;                                      // of a dense field: [size, ...example shape]
+    std::optional<RaggedRows> ragged = std::nullopt;  // the examples of a ragged field
+    bool is_target = false;
   };
 
-  // InvalidArgument if there is no field, a field is a scalar, or the numbers of rows differ.
+  // InvalidArgument if there is no field, a dense field is a scalar, two fields have the same name,
+  // or the numbers of examples differ.
   static absl::StatusOr<std::unique_ptr<InMemoryDataset>> Create(
       std::vector<Field> fields, std::vector<std::string> class_names = {});
 

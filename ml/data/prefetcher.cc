@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/log.h"
+#include "base/status_macros.h"
 
 namespace shoal {
 namespace {
@@ -19,6 +20,17 @@ size_t PiecesOf(const PrefetcherOptions& options) {
   return static_cast<size_t>(options.threads) * kPiecesPerThread;
 }
 
+absl::Status CheckComplete(const FieldSpec& field, const RaggedRows& rows, size_t examples) {
+  const auto keys = static_cast<int64_t>(rows.keys().size());
+  if (rows.num_examples() == static_cast<int64_t>(examples) && rows.offsets().back() == keys) {
+    return absl::OkStatus();
+  }
+  return absl::InternalError(absl::StrCat(
+      "field ", field.name, ": the data set added ", rows.num_examples(), " examples with ",
+      rows.offsets().back(), " of ", keys, " keys, but ", examples,
+      " examples were requested; its FillBatch must add one complete example for each index"));
+}
+
 }  // namespace
 
 Prefetcher::Prefetcher(const Dataset& dataset, const BatchPlan& plan,
@@ -28,18 +40,10 @@ Prefetcher::Prefetcher(const Dataset& dataset, const BatchPlan& plan,
       options_(options),
       pool_(options.threads > 1 ? std::make_unique<ThreadPool>("read", options.threads - 1)
                                 : nullptr) {
-  const size_t rows = static_cast<size_t>(plan_.num_examples(0));
   {
     MutexLock lock(&mutex_);
     slots_ = std::vector<Slot>(static_cast<size_t>(options.depth + options.max_taken));
-    for (Slot& slot : slots_) {
-      slot.indices.resize(rows);
-      slot.piece_status.resize(pool_ == nullptr ? 0 : PiecesOf(options));
-      for (const FieldSpec& field : dataset_.fields()) {
-        slot.buffers.emplace_back(rows * field.example.bytes());
-        slot.batch.fields.push_back(slot.buffers.back().data());
-      }
-    }
+    for (Slot& slot : slots_) AllocateMemory(slot);
   }
   thread_ = std::thread([this] { Run(); });
 }
@@ -51,6 +55,26 @@ Prefetcher::~Prefetcher() {
     changed_.NotifyAll();
   }
   thread_.join();
+}
+
+void Prefetcher::AllocateMemory(Slot& slot) const {
+  const size_t rows = static_cast<size_t>(plan_.num_examples(0));
+  const size_t pieces = pool_ == nullptr ? 0 : PiecesOf(options_);
+  slot.indices.resize(rows);
+  slot.piece_status.resize(pieces);
+  for (const FieldSpec& field : dataset_.fields()) {
+    if (field.is_ragged()) slot.ragged.emplace_back(field.kind == FieldKind::kWeightedRagged);
+  }
+  slot.piece_ragged.assign(pieces, slot.ragged);
+  size_t ragged = 0;
+  for (const FieldSpec& field : dataset_.fields()) {
+    if (field.is_ragged()) {
+      slot.batch.fields.push_back(&slot.ragged[ragged++]);
+      continue;
+    }
+    slot.buffers.emplace_back(rows * field.example.bytes());
+    slot.batch.fields.push_back(slot.buffers.back().data());
+  }
 }
 
 bool Prefetcher::Schedule(uint32_t epoch, int64_t index) {
@@ -140,26 +164,49 @@ absl::Status Prefetcher::Load(Slot& slot) {
   batch.num_examples = plan_.num_examples(batch.index);
   const size_t rows = static_cast<size_t>(batch.num_examples);
   plan_.FillIndices(batch.epoch, batch.index, absl::MakeSpan(slot.indices).first(rows));
-  if (pool_ == nullptr) return LoadRows(slot, 0, rows);
+  return pool_ == nullptr ? LoadRows(slot, 0, rows, &slot.ragged) : LoadPieces(slot, rows);
+}
+
+absl::Status Prefetcher::LoadPieces(Slot& slot, size_t rows) {
   const size_t pieces = std::min(rows, slot.piece_status.size());
   pool_->RunParallel(static_cast<int>(pieces), [&](int piece) {
     const size_t p = static_cast<size_t>(piece);
-    slot.piece_status[p] = LoadRows(slot, rows * p / pieces, rows * (p + 1) / pieces);
+    slot.piece_status[p] =
+        LoadRows(slot, rows * p / pieces, rows * (p + 1) / pieces, &slot.piece_ragged[p]);
   });
   for (size_t p = 0; p < pieces; ++p) {  // the first error in the order of the rows
     if (!slot.piece_status[p].ok()) return slot.piece_status[p];
   }
+  for (size_t r = 0; r < slot.ragged.size(); ++r) {
+    slot.ragged[r].Clear();
+    for (size_t p = 0; p < pieces; ++p) slot.ragged[r].Append(slot.piece_ragged[p][r]);
+  }
   return absl::OkStatus();
 }
 
-absl::Status Prefetcher::LoadRows(const Slot& slot, size_t begin, size_t end) const {
+// Reads examples [begin, end) of the batch; the keys of its ragged fields go to `ragged`.
+absl::Status Prefetcher::LoadRows(const Slot& slot, size_t begin, size_t end,
+                                  std::vector<RaggedRows>* ragged) const {
   absl::InlinedVector<void*, 8> outputs;
+  size_t next_ragged = 0;
   for (size_t f = 0; f < slot.batch.fields.size(); ++f) {
-    const size_t row_bytes = dataset_.fields()[f].example.bytes();
-    outputs.push_back(static_cast<char*>(slot.batch.fields[f]) + begin * row_bytes);
+    const FieldSpec& field = dataset_.fields()[f];
+    if (field.is_ragged()) {
+      RaggedRows& rows = (*ragged)[next_ragged++];
+      rows.Clear();
+      outputs.push_back(&rows);
+      continue;
+    }
+    outputs.push_back(static_cast<char*>(slot.batch.fields[f]) + begin * field.example.bytes());
   }
-  return dataset_.FillBatch(slot.batch.epoch,
-                            absl::MakeConstSpan(slot.indices).subspan(begin, end - begin), outputs);
+  RETURN_IF_ERROR(dataset_.FillBatch(
+      slot.batch.epoch, absl::MakeConstSpan(slot.indices).subspan(begin, end - begin), outputs));
+  for (size_t f = 0; f < outputs.size(); ++f) {
+    const FieldSpec& field = dataset_.fields()[f];
+    if (!field.is_ragged()) continue;
+    RETURN_IF_ERROR(CheckComplete(field, RaggedOutput(outputs[f]), end - begin));
+  }
+  return absl::OkStatus();
 }
 
 // Returns the slot that has or will have the batch and is not taken; null if there is none.

@@ -9,11 +9,13 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 
 #include "base/mutex.h"
 #include "base/thread_pool.h"
 #include "ml/data/batch_plan.h"
 #include "ml/data/dataset.h"
+#include "ml/data/ragged_rows.h"
 #include "ml/tensor/buffer.h"
 
 namespace shoal {
@@ -23,8 +25,12 @@ struct LoadedBatch {
   uint32_t epoch = 0;
   int64_t index = 0;
   int64_t num_examples = 0;
-  // For each field of the data set, num_examples dense rows; the first row is 64-byte aligned.
+  // For each dense field of the data set, num_examples rows, the first of which is 64-byte aligned;
+  // for each ragged field a RaggedRows with num_examples examples.
   std::vector<void*> fields;
+
+  // Returns field f, which must be ragged.
+  const RaggedRows& ragged(size_t f) const { return RaggedOutput(fields[f]); }
 };
 
 struct PrefetcherOptions {
@@ -69,9 +75,12 @@ class Prefetcher {
   enum class State { kFree, kQueued, kLoading, kReady, kTaken };
   struct Slot {
     LoadedBatch batch;  // written by the loading thread in kLoading, read by the caller in kTaken
-    std::vector<Buffer> buffers;
+    std::vector<Buffer> buffers;     // of the dense fields
+    std::vector<RaggedRows> ragged;  // the ragged fields
     std::vector<int64_t> indices;
-    std::vector<absl::Status> piece_status;  // indexed by piece of the batch; empty for one thread
+    // Indexed by piece of the batch; empty for one thread. piece_ragged has the ragged fields.
+    std::vector<absl::Status> piece_status;
+    std::vector<std::vector<RaggedRows>> piece_ragged;
     State state = State::kFree;
     bool forgotten = false;  // becomes free once loaded
     uint64_t order = 0;      // of scheduling
@@ -79,8 +88,11 @@ class Prefetcher {
   };
 
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);
+  void AllocateMemory(Slot& slot) const;
   absl::Status Load(Slot& slot);
-  absl::Status LoadRows(const Slot& slot, size_t begin, size_t end) const;
+  absl::Status LoadPieces(Slot& slot, size_t rows);
+  absl::Status LoadRows(const Slot& slot, size_t begin, size_t end,
+                        std::vector<RaggedRows>* ragged) const;
   Slot* Find(uint32_t epoch, int64_t index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Slot* OldestIn(State state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Slot& Claim(uint32_t epoch, int64_t index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -2,16 +2,22 @@
 
 #include <atomic>
 #include <set>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "base/notification.h"
 
 namespace shoal {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 // Ten numbers. Counts the numbers that it returns; fails or waits where a test wants it.
 class FaultyDataset final : public Dataset {
@@ -190,6 +196,70 @@ TEST(PrefetcherTest, ManyUsersAtOnceGetWhatTheyAskFor) {
   }
   for (std::thread& user : users) user.join();
   EXPECT_EQ(wrong, 0);
+}
+
+// Example i has the keys 100 * i, 100 * i + 1, ..., as many as i modulo 3, with these numbers as
+// weights.
+class KeysDataset final : public Dataset {
+ public:
+  int64_t size() const override { return 10; }
+  const std::vector<FieldSpec>& fields() const override { return fields_; }
+  uint64_t fingerprint() const override { return 1; }
+  absl::Status FillBatch(uint32_t /*epoch*/, absl::Span<const int64_t> indices,
+                         absl::Span<void* const> outputs) const override {
+    for (size_t i = 0; i < indices.size(); ++i) {
+      static_cast<int64_t*>(outputs[0])[i] = indices[i];
+      for (int64_t k = 0; k < indices[i] % 3; ++k) {
+        const int64_t key = 100 * indices[i] + k;
+        RaggedOutput(outputs[1]).AddKey(key);
+        RaggedOutput(outputs[2]).AddKey(key, static_cast<float>(key));
+      }
+      RaggedOutput(outputs[1]).EndExample();
+      if (indices[i] != incomplete_example) RaggedOutput(outputs[2]).EndExample();
+    }
+    return absl::OkStatus();
+  }
+
+  int64_t incomplete_example = -1;
+
+ private:
+  const std::vector<FieldSpec> fields_ = {{"number", {DataType::kInt64, {}}},
+                                          RaggedField("keys"),
+                                          RaggedField("weighted", FieldKind::kWeightedRagged)};
+};
+
+TEST(PrefetcherTest, RaggedFieldsHaveTheSameKeysForAnyNumberOfThreads) {
+  const KeysDataset dataset;
+  for (const int threads : {1, 3}) {
+    PrefetcherOptions options;
+    options.threads = threads;
+    Prefetcher prefetcher(dataset, PlanOf(7), options);
+    for (uint32_t epoch = 0; epoch < 3; ++epoch) {
+      const LoadedBatch* batch = prefetcher.Take(epoch, 0).value();
+      EXPECT_EQ(static_cast<const int64_t*>(batch->fields[0])[6], 6);
+      EXPECT_THAT(batch->ragged(1).keys(), ElementsAre(100, 200, 201, 400, 500, 501));
+      EXPECT_THAT(batch->ragged(1).offsets(), ElementsAre(0, 0, 1, 3, 3, 4, 6, 6));
+      EXPECT_THAT(batch->ragged(1).weights(), IsEmpty());
+      EXPECT_EQ(batch->ragged(2).keys(), batch->ragged(1).keys());
+      EXPECT_EQ(batch->ragged(2).offsets(), batch->ragged(1).offsets());
+      EXPECT_THAT(batch->ragged(2).weights(), ElementsAre(100, 200, 201, 400, 500, 501));
+      prefetcher.Release(batch);
+      const LoadedBatch* last = prefetcher.Take(epoch, 1).value();
+      EXPECT_THAT(last->ragged(1).keys(), ElementsAre(700, 800, 801));
+      EXPECT_THAT(last->ragged(1).offsets(), ElementsAre(0, 1, 3, 3));
+      prefetcher.Release(last);
+    }
+  }
+}
+
+TEST(PrefetcherTest, ADataSetThatAddsTooFewExamplesIsAnErrorWithTheField) {
+  KeysDataset dataset;
+  dataset.incomplete_example = 4;
+  Prefetcher prefetcher(dataset, PlanOf(7), {});
+  const absl::Status status = prefetcher.Take(0, 0).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("field weighted: "));
+  EXPECT_TRUE(prefetcher.Take(0, 1).ok());
 }
 
 }  // namespace

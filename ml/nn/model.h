@@ -2,10 +2,13 @@
 #ifndef SHOAL_ML_NN_MODEL_H_
 #define SHOAL_ML_NN_MODEL_H_
 
+#include <cstddef>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
 #include "ml/data/dataset.h"
@@ -13,18 +16,45 @@
 
 namespace shoal {
 
+// A placeholder of a batch: a whole dense field or a part of a ragged one.
+struct BatchInput {
+  enum class Part { kDense, kKeys, kOffsets, kWeights };
+
+  size_t field = 0;  // index of the field
+  Part part = Part::kDense;
+};
+
+// Returns the placeholders of a batch: one for each dense field; keys, offsets and, if it has any,
+// weights for each ragged field; in the order of the fields. If no field is ragged, there is one
+// for each field.
+std::vector<BatchInput> BatchInputs(const std::vector<FieldSpec>& fields);
+
+// The placeholders of one field.
+struct FieldPlaceholders {
+  Output values;   // a dense field, [batch, ...]
+  Output keys;     // int64 [capacity]: the keys of all examples, then keys without meaning
+  Output offsets;  // int64 [batch + 1]: example i has keys offsets[i] to offsets[i + 1] - 1
+  Output weights;  // float32 [capacity]; only of fields with weights
+};
+
+// Returns the placeholders of the field with this name among those of a batch; none is valid if
+// there is no such field.
+FieldPlaceholders FindField(const std::vector<FieldSpec>& fields, absl::Span<const Output> batch,
+                            absl::string_view name);
+
 // Adds the fields of a data set to a graph as placeholders. Each clone calls Dequeue once and gets
 // placeholders for its own part of the batch; the runs of the compiled graph supply their bytes.
 class InputQueue {
  public:
   explicit InputQueue(std::vector<FieldSpec> fields) : fields_(std::move(fields)) {}
 
-  // Adds one placeholder [batch, ...] for each field, named "batch/<field>" in the builder's name
-  // scope, and returns them in the order of the fields.
+  // Adds the placeholders of BatchInputs and returns them in that order. A dense field is named
+  // "batch/<field>" in the builder's name scope; the parts of a ragged field are
+  // "batch/<field>/keys", "/offsets" and "/weights".
   std::vector<Output> Dequeue(GraphBuilder& builder);
 
   const std::vector<FieldSpec>& fields() const { return fields_; }
-  // Returns the placeholders of all calls of Dequeue, in order: [clone][field].
+  // Returns the placeholders of all calls of Dequeue, in order: [clone][BatchInputs].
   const std::vector<std::vector<Output>>& batches() const { return batches_; }
 
  private:
@@ -47,8 +77,9 @@ struct ModelOutputs {
   std::vector<ModelMetric> metrics;  // at most 16, the same ones in training and evaluation
 };
 
-// Builds one clone of the model. `batch` has the placeholders in the order of the data set's
-// fields. If is_training is false, batch norm uses moving averages instead of the batch's moments.
+// Builds one clone of the model. `batch` has the placeholders as InputQueue::Dequeue returns them:
+// in the order of the data set's fields. If is_training is false, batch norm uses moving averages
+// instead of the batch's moments.
 using ModelFunction = std::function<ModelOutputs(GraphBuilder& builder,
                                                  absl::Span<const Output> batch, bool is_training)>;
 

@@ -273,26 +273,17 @@ std::vector<int64_t> GraphProgram::ExamplesPerClone(int64_t num_examples, size_t
 }
 
 absl::StatusOr<std::unique_ptr<GraphProgram::Compiled>> GraphProgram::CompileFor(
-    const Deployed& deployed, const std::vector<Output>& fetches, int64_t num_examples) {
+    const Deployed& deployed, const std::vector<Output>& fetches, int64_t num_examples,
+    std::vector<int64_t> capacities) {
   auto compiled = std::make_unique<Compiled>();
   CompileRequest request;
   request.graph = deployed.graph.get();
   request.fetches = fetches;
   request.clone_examples = ExamplesPerClone(num_examples, deployed.queue->batches().size());
-  int64_t row = 0;
-  for (size_t clone = 0; clone < deployed.queue->batches().size(); ++clone) {
-    const int64_t examples = request.clone_examples[clone];
-    if (examples == 0) continue;
-    for (size_t field = 0; field < options_.fields.size(); ++field) {
-      std::vector<int64_t> dims = {examples};
-      const Shape& example = options_.fields[field].example.shape;
-      for (int i = 0; i < example.rank(); ++i) dims.push_back(example.dim(i));
-      request.feeds.push_back({deployed.queue->batches()[clone][field], Shape(dims)});
-      compiled->feed_fields.push_back(static_cast<uint32_t>(field));
-      compiled->clone_rows.push_back(row);
-    }
-    row += examples;
-  }
+  if (capacities.empty()) capacities = FirstCapacities(options_.fields, request.clone_examples);
+  compiled->feeds =
+      std::make_unique<BatchFeeds>(*deployed.queue, request.clone_examples, std::move(capacities));
+  request.feeds = compiled->feeds->feeds();
   ASSIGN_OR_RETURN(request.placer, PlacerFor());
   if (options_.run.deployment().log_device_placement()) {
     request.placer.log = [](const std::string& line) { LOG(INFO) << line; };
@@ -307,31 +298,37 @@ absl::StatusOr<std::unique_ptr<GraphProgram::Compiled>> GraphProgram::CompileFor
   if (ComputesInBfloat16(options_.run)) request.compute_dtype = DataType::kBfloat16;
   request.threads_per_device = static_cast<int>(options_.run.deployment().threads());
   ASSIGN_OR_RETURN(compiled->executable, Compile(request));
-  compiled->inputs.resize(request.feeds.size());
   compiled->variables.resize(deployed.graph->variables().size());
   compiled->versions.resize(deployed.graph->variables().size());
   compiled->outputs.resize(fetches.size());
+  if (&deployed == &train_) BindSummaries(compiled.get());
   return compiled;
 }
 
 absl::Status GraphProgram::Prepare(int64_t num_examples) {
   std::unique_ptr<Compiled>& compiled = train_compiled_[num_examples];
   if (compiled != nullptr) return absl::OkStatus();
-  ASSIGN_OR_RETURN(compiled, CompileFor(train_, train_fetches_, num_examples));
-  BindSummaries(compiled.get());
+  ASSIGN_OR_RETURN(compiled, CompileFor(train_, train_fetches_, num_examples, {}));
   return absl::OkStatus();
 }
 
-void GraphProgram::Bind(const LoadedBatch& batch, absl::Span<const float* const> parameters,
-                        absl::Span<const uint64_t> versions, const Deployed& deployed,
-                        Compiled* compiled) const {
-  for (size_t i = 0; i < compiled->inputs.size(); ++i) {
-    const TensorSpec& example = options_.fields[compiled->feed_fields[i]].example;
-    const size_t row_bytes =
-        static_cast<size_t>(example.shape.num_elements()) * SizeOf(example.dtype);
-    compiled->inputs[i] = static_cast<const char*>(batch.fields[compiled->feed_fields[i]]) +
-                          static_cast<size_t>(compiled->clone_rows[i]) * row_bytes;
+absl::StatusOr<GraphProgram::Compiled*> GraphProgram::CompiledFor(
+    const LoadedBatch& batch, const Deployed& deployed, const std::vector<Output>& fetches,
+    CompiledBySize* all) {
+  std::unique_ptr<Compiled>& compiled = (*all)[batch.num_examples];
+  if (compiled == nullptr) {
+    ASSIGN_OR_RETURN(compiled, CompileFor(deployed, fetches, batch.num_examples, {}));
   }
+  if (!compiled->feeds->Fits(batch)) {
+    ASSIGN_OR_RETURN(compiled, CompileFor(deployed, fetches, batch.num_examples,
+                                          compiled->feeds->CapacitiesFor(batch)));
+  }
+  return compiled.get();
+}
+
+RunBindings GraphProgram::Bind(const LoadedBatch& batch, absl::Span<const float* const> parameters,
+                               absl::Span<const uint64_t> versions, const Deployed& deployed,
+                               Compiled* compiled) const {
   for (size_t v = 0; v < compiled->variables.size(); ++v) {
     size_t trained = v;
     if (&deployed != &train_) {
@@ -341,32 +338,33 @@ void GraphProgram::Bind(const LoadedBatch& batch, absl::Span<const float* const>
     compiled->variables[v] = parameters[trained];
     compiled->versions[v] = versions.empty() ? 0 : versions[trained];
   }
+  RunBindings bindings;
+  bindings.inputs = compiled->feeds->Bind(batch);
+  bindings.variables = compiled->variables;
+  bindings.variable_versions = compiled->versions;
+  bindings.outputs = compiled->outputs;
+  return bindings;
 }
 
 absl::Status GraphProgram::Train(const TrainArguments& arguments, BatchResult* result,
                                  OnFinal on_final, absl::FunctionRef<void()> on_result) {
   const LoadedBatch& batch = *arguments.batch;
-  RETURN_IF_ERROR(Prepare(batch.num_examples));
-  Compiled& compiled = *train_compiled_[batch.num_examples];
-  Bind(batch, arguments.parameters, arguments.versions, train_, &compiled);
+  ASSIGN_OR_RETURN(Compiled* const compiled,
+                   CompiledFor(batch, train_, train_fetches_, &train_compiled_));
   const int num_results = train_.results.count;
-  for (int i = 0; i < num_results; ++i) compiled.outputs[static_cast<size_t>(i)] = &results_[i];
+  for (int i = 0; i < num_results; ++i) compiled->outputs[static_cast<size_t>(i)] = &results_[i];
   for (size_t i = 0; i < contributing_.size(); ++i) {
-    compiled.outputs[static_cast<size_t>(num_results) + i] =
+    compiled->outputs[static_cast<size_t>(num_results) + i] =
         arguments.contributions[contributing_[i]];
   }
-  RunBindings bindings;
-  bindings.inputs = compiled.inputs;
-  bindings.variables = compiled.variables;
-  bindings.variable_versions = compiled.versions;
-  bindings.outputs = compiled.outputs;
+  RunBindings bindings = Bind(batch, arguments.parameters, arguments.versions, train_, compiled);
   bindings.key.seed = options_.run.seed();
   bindings.key.epoch = batch.epoch;
   bindings.key.first_example =
       static_cast<uint64_t>(batch.index) * ReplicaBatchExamples(options_.run);
-  last_trained_ = &compiled;
+  last_trained_ = compiled;
   std::atomic<int> results_left(num_results);
-  compiled.executable->Run(bindings, [&](int output, int64_t num_elements) {
+  compiled->executable->Run(bindings, [&](int output, int64_t num_elements) {
     if (output >= num_results) {
       const auto contribution = static_cast<size_t>(output - num_results);
       if (contribution < contributing_.size()) on_final(contributing_[contribution], num_elements);
@@ -376,25 +374,17 @@ absl::Status GraphProgram::Train(const TrainArguments& arguments, BatchResult* r
     StoreResults(train_.results, results_.data(), batch.num_examples, result);
     on_result();
   });
-  return compiled.executable->status();
+  return compiled->executable->status();
 }
 
 absl::Status GraphProgram::Evaluate(const LoadedBatch& batch,
                                     absl::Span<const float* const> parameters,
                                     absl::Span<const uint64_t> versions, BatchResult* result) {
-  std::unique_ptr<Compiled>& compiled = evaluate_compiled_[batch.num_examples];
-  if (compiled == nullptr) {
-    ASSIGN_OR_RETURN(compiled, CompileFor(evaluate_, evaluate_fetches_, batch.num_examples));
-  }
-  Bind(batch, parameters, versions, evaluate_, compiled.get());
+  ASSIGN_OR_RETURN(Compiled* const compiled,
+                   CompiledFor(batch, evaluate_, evaluate_fetches_, &evaluate_compiled_));
   std::vector<float> results(evaluate_fetches_.size());
   for (size_t i = 0; i < evaluate_fetches_.size(); ++i) compiled->outputs[i] = &results[i];
-  RunBindings bindings;
-  bindings.inputs = compiled->inputs;
-  bindings.variables = compiled->variables;
-  bindings.variable_versions = compiled->versions;
-  bindings.outputs = compiled->outputs;
-  compiled->executable->Run(bindings);
+  compiled->executable->Run(Bind(batch, parameters, versions, evaluate_, compiled));
   RETURN_IF_ERROR(compiled->executable->status());
   StoreResults(evaluate_.results, results.data(), batch.num_examples, result);
   return absl::OkStatus();

@@ -16,6 +16,7 @@
 #include "ml/graph/graph.h"
 #include "ml/nn/model.h"
 #include "proto/v1/run_config.pb.h"
+#include "worker/replica/batch_feeds.h"
 #include "worker/replica/replica_program.h"
 
 namespace shoal {
@@ -82,9 +83,7 @@ class GraphProgram : public ReplicaProgram {
   // An executable for one batch size with its bindings.
   struct Compiled {
     std::unique_ptr<Executable> executable;
-    std::vector<int64_t> clone_rows;     // first row of each feed's clone in the batch
-    std::vector<uint32_t> feed_fields;   // indexed by feed
-    std::vector<const void*> inputs;     // indexed by feed
+    std::unique_ptr<BatchFeeds> feeds;
     std::vector<const void*> variables;  // indexed by graph variable
     std::vector<uint64_t> versions;      // indexed by graph variable
     std::vector<void*> outputs;          // indexed by fetch
@@ -111,12 +110,19 @@ class GraphProgram : public ReplicaProgram {
   absl::Status DeclareSummaries();
   void BindSummaries(Compiled* compiled) const;
   absl::StatusOr<PlacerOptions> PlacerFor() const;
+  // Compiles for batches of that size, and so many keys per ragged field; empty: FirstCapacities.
   absl::StatusOr<std::unique_ptr<Compiled>> CompileFor(const Deployed& deployed,
                                                        const std::vector<Output>& fetches,
-                                                       int64_t num_examples);
-  void Bind(const LoadedBatch& batch, absl::Span<const float* const> parameters,
-            absl::Span<const uint64_t> versions, const Deployed& deployed,
-            Compiled* compiled) const;
+                                                       int64_t num_examples,
+                                                       std::vector<int64_t> capacities);
+  // Returns what is compiled for batches of this size, and compiles it first if that is missing or
+  // has no room for the keys of the batch.
+  using CompiledBySize = std::map<int64_t, std::unique_ptr<Compiled>>;
+  absl::StatusOr<Compiled*> CompiledFor(const LoadedBatch& batch, const Deployed& deployed,
+                                        const std::vector<Output>& fetches, CompiledBySize* all);
+  RunBindings Bind(const LoadedBatch& batch, absl::Span<const float* const> parameters,
+                   absl::Span<const uint64_t> versions, const Deployed& deployed,
+                   Compiled* compiled) const;
   static void StoreResults(const ResultIndices& indices, const float* values, int64_t num_examples,
                            BatchResult* result);
   std::vector<int64_t> ExamplesPerClone(int64_t num_examples, size_t num_clones) const;
@@ -133,8 +139,8 @@ class GraphProgram : public ReplicaProgram {
   std::vector<Output> evaluate_fetches_;
   std::vector<Summary> summaries_;
   const Compiled* last_trained_ = nullptr;
-  std::map<int64_t, std::unique_ptr<Compiled>> train_compiled_;  // keyed by number of examples
-  std::map<int64_t, std::unique_ptr<Compiled>> evaluate_compiled_;
+  CompiledBySize train_compiled_;  // keyed by number of examples
+  CompiledBySize evaluate_compiled_;
   std::vector<float> results_;  // values of the last training run
 };
 

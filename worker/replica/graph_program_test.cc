@@ -445,7 +445,7 @@ TEST(GraphProgramTest, SynchronizedClonesAreSummedWhereOthersAreAndGiveTheBytesO
 }
 
 BatchResult EvaluateOn(GraphProgram* program, int64_t examples,
-                       absl::Span<const uint64_t> versions = {}) {
+                       absl::Span<const uint64_t> versions = {}, RaggedRows* ragged = nullptr) {
   Tensor input = RandomTensor(DataType::kFloat32, {examples, kFeatures}, 1, 0, 1);
   Tensor labels(DataType::kInt32, {examples});
   for (int64_t i = 0; i < examples; ++i) {
@@ -453,7 +453,7 @@ BatchResult EvaluateOn(GraphProgram* program, int64_t examples,
   }
   LoadedBatch batch;
   batch.num_examples = examples;
-  batch.fields = {input.mutable_data(), labels.mutable_data()};
+  batch.fields = {input.mutable_data(), labels.mutable_data(), ragged};
   std::vector<Tensor> values;
   for (size_t v = 0; v < program->variables().size(); ++v) {
     Shape shape;
@@ -465,6 +465,27 @@ BatchResult EvaluateOn(GraphProgram* program, int64_t examples,
   BatchResult result;
   EXPECT_TRUE(program->Evaluate(batch, parameters, versions, &result).ok());
   return result;
+}
+
+TEST(GraphProgramTest, BatchesWithMoreKeysThanBeforeAreComputedAsAnyOthers) {
+  GraphProgram::Options options =
+      OwnModel([](GraphBuilder& builder, absl::Span<const Output> batch, bool) {
+        ModelOutputs outputs = Classify(builder, batch, 0);
+        outputs.metrics.push_back({"weights", ops::ReduceSum(builder, batch[4]), {}});
+        return outputs;
+      });
+  options.fields.push_back(RaggedField("item", FieldKind::kWeightedRagged));
+  const auto program = GraphProgram::Create(std::move(options));
+  ASSERT_TRUE(program.ok()) << program.status();
+  for (const int64_t keys : {2, 0, 1, 100, 3}) {  // of each example
+    RaggedRows items(/*has_weights=*/true);
+    for (int64_t i = 0; i < kExamples; ++i) {
+      for (int64_t k = 0; k < keys; ++k) items.AddKey(k, 0.25f);
+      items.EndExample();
+    }
+    const BatchResult result = EvaluateOn(program->get(), kExamples, {}, &items);
+    EXPECT_EQ(result.metrics[0].sum, 0.25 * static_cast<double>(keys * kExamples));
+  }
 }
 
 TEST(GraphProgramTest, BlocksOfAnEvaluationUploadTheirExamplesOnly) {

@@ -24,7 +24,7 @@ absl::Status CheckSameFields(const Dataset& train, const Dataset& test) {
     std::string text;
     for (const FieldSpec& field : data.fields()) {
       absl::StrAppend(&text, text.empty() ? "" : ", ", field.name, " ",
-                      field.example.shape.ToString());
+                      field.is_ragged() ? "ragged" : field.example.shape.ToString());
     }
     return text;
   };

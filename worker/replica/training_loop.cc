@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 #include "base/status_macros.h"
 #include "ml/graph/compiler.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
@@ -29,6 +31,12 @@ absl::StatusOr<std::unique_ptr<TrainingLoop>> TrainingLoop::Create(
   ASSIGN_OR_RETURN(const BatchPlan plan, BatchPlan::Create(plan_options));
   if (plan.batch_examples() > dataset.size()) {
     return absl::InvalidArgumentError("the data set has fewer examples than one batch");
+  }
+  for (const FieldSpec& field : dataset.fields()) {
+    if (!field.is_ragged()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("field ", field.name, " of the data set is ragged, which a TrainingLoop ",
+                     "cannot feed; train with worker::Main and `shoal train`"));
   }
   std::unique_ptr<TrainingLoop> loop(new TrainingLoop(graph, model, queue, dataset, options, plan));
   RETURN_IF_ERROR(loop->Prepare());

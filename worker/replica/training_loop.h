@@ -41,8 +41,8 @@ struct TrainingLoopOptions {
 class TrainingLoop {
  public:
   // Borrows all arguments but the options for the loop's life. InvalidArgument: the model was
-  // deployed without an optimizer, a step needs more examples than the data set has, or a device is
-  // missing. All clones must take their batches from `queue`.
+  // deployed without an optimizer, a step needs more examples than the data set has, a field is
+  // ragged, or a device is missing. All clones must take their batches from `queue`.
   static absl::StatusOr<std::unique_ptr<TrainingLoop>> Create(const Graph& graph,
                                                               const DeployedModel& model,
                                                               const InputQueue& queue,
