@@ -32,6 +32,13 @@ std::vector<GradientAndVariable> PairsOf(const std::vector<Output>& gradients,
   return pairs;
 }
 
+// Returns the trainable variables, then the rows of all tables.
+std::vector<Output> AllTrained(const Graph& graph) {
+  std::vector<Output> trained = graph.Collection(kTrainableVariables);
+  for (const TableInput& table : graph.table_inputs()) trained.push_back(table.rows);
+  return trained;
+}
+
 // A clone's loss and its gradients; it has no gradients if there is no loss.
 absl::StatusOr<std::vector<GradientAndVariable>> OptimizeClone(
     GraphBuilder& builder, const Clone& clone, const CloneLoss& loss,
@@ -102,7 +109,10 @@ absl::Status Train(const DeploymentConfig& config, GraphBuilder& builder,
   ASSIGN_OR_RETURN(*optimized, OptimizeClones(builder, model->clones, options));
   if (optimized->gradients.empty()) return absl::OkStatus();
   train_op.total_loss = optimized->total_loss;
-  train_op.gradients = optimized->gradients;
+  for (const GradientAndVariable& pair : optimized->gradients) {
+    const bool is_variable = pair.variable.node->variable_index >= 0;
+    (is_variable ? train_op.gradients : train_op.row_gradients).push_back(pair);
+  }
   train_op.update_ops = builder.graph().Collection(kUpdateOps, model->clones[0].scope);
   train_op.optimizer = optimizer;
   model->train_op = std::move(train_op);
@@ -163,8 +173,7 @@ absl::StatusOr<OptimizedClones> OptimizeClones(GraphBuilder& builder,
   std::vector<std::vector<GradientAndVariable>> clone_gradients;
   std::vector<Output> regularization =
       options.regularization_losses.value_or(builder.graph().Collection(kRegularizationLosses));
-  const std::vector<Output> variables =
-      options.variables.value_or(builder.graph().Collection(kTrainableVariables));
+  const std::vector<Output> variables = options.variables.value_or(AllTrained(builder.graph()));
   for (const Clone& clone : clones) {
     const auto scope = builder.WithNameScope(clone.scope);
     const CloneLoss loss =
@@ -225,7 +234,9 @@ std::vector<GradientAndVariable> SumClonesGradients(
     const auto least = std::min_element(elements.begin(), elements.end());
     const auto device =
         builder.WithDevice(devices.empty() ? "" : devices[least - elements.begin()]);
-    if (!devices.empty()) *least += sums[v].variable.shape().num_elements();
+    if (!devices.empty() && sums[v].variable.shape().IsKnown()) {
+      *least += sums[v].variable.shape().num_elements();
+    }
     sums[v].gradient =
         SumOf(builder, std::move(gradients), absl::StrCat(sums[v].variable.name(), "/sum_grads"));
   }

@@ -62,6 +62,9 @@ struct HistogramSummary {
 struct TrainOp {
   Output total_loss;
   std::vector<GradientAndVariable> gradients;  // all valid
+  // The gradients of the rows of tables; the "variables" are the inputs TableInput::rows of the
+  // graph. A table is missing if the loss does not depend on it.
+  std::vector<GradientAndVariable> row_gradients;
   std::vector<Output> update_ops;  // statistics (such as batch norm's moments) of the first clone
   Output global_step;
   const v1::OptimizerConfig* optimizer = nullptr;  // borrowed from the caller
@@ -102,7 +105,7 @@ struct OptimizeClonesOptions {
   // The losses to add to the first clone's loss. Not set: the whole collection
   // kRegularizationLosses.
   std::optional<std::vector<Output>> regularization_losses;
-  // Not set: all trainable variables.
+  // Not set: all trainable variables, then the rows of all tables (TableInput::rows).
   std::optional<std::vector<Output>> variables;
   // DeploymentConfig::reduce_devices().
   std::vector<std::string> reduce_devices = {};

@@ -52,6 +52,7 @@ void Fuse(const KernelBackend& backend, int device, Plan* plan) {
   }
   if (HasFused(backend, "Conv")) FuseConvolutionActivation(plan, device);
   if (HasFused(backend, "BatchNorm")) FuseNormalization(plan, device);
+  if (HasFused(backend, "EmbeddingBagGrad")) FuseEmbeddingGradients(plan, device);
   if (HasFused(backend, "ConvBatchNormGrad")) FuseNormalizationGradient(plan, device);
 }
 

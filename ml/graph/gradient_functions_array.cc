@@ -1,5 +1,8 @@
 #include <limits>
 #include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
 
 #include "ml/graph/gradient_functions.h"
 #include "ml/graph/graph_builder.h"
@@ -29,6 +32,26 @@ void Pad(const GradientRequest& r, std::vector<Output>* dx) {
 
 void Gather(const GradientRequest& r, std::vector<Output>* dx) {
   (*dx)[0] = r.builder.Op("GatherGrad", {r.x(1), r.output_gradients[0], r.x(0)});
+}
+
+// Several of these on the same rows become one when the graph is compiled, so the attributes are
+// lists, with one entry for each bag.
+void EmbeddingBag(const GradientRequest& r, std::vector<Output>* dx) {
+  std::vector<Output> inputs = {r.x(0), r.output_gradients[0]};
+  inputs.insert(inputs.end(), r.node.inputs.begin() + 1, r.node.inputs.end());
+  const std::vector<int64_t> mean = {r.node.attributes.GetBool("mean", false) ? 1 : 0};
+  const std::vector<int64_t> weighted = {r.node.inputs.size() > 3 ? 1 : 0};
+  (*dx)[0] =
+      r.builder.Op("EmbeddingBagGrad", std::move(inputs), {{"mean", mean}, {"weighted", weighted}});
+}
+
+void OfVectors(const GradientRequest& r, std::vector<Output>* dx) {
+  std::vector<Output> inputs = {r.output_gradients[0]};
+  inputs.insert(inputs.end(), r.node.inputs.begin(), r.node.inputs.end());
+  const Node* node = r.builder.AddNode(absl::StrCat(r.node.op, "Grad"), std::move(inputs));
+  for (size_t i = 0; node != nullptr && i < dx->size(); ++i) {
+    (*dx)[i] = Output{node, static_cast<int>(i)};
+  }
 }
 
 // Drops the same elements, because the same key gives the same mask.

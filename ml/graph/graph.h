@@ -65,6 +65,23 @@ struct Variable {
   const Node* node = nullptr;
 };
 
+// A table of embedding rows that the graph uses. A run reads the rows that its batch needs from an
+// input, the compact matrix, and the gradient of that input is what the batch contributes to the
+// table (docs/decisions/0047-compact-matrices-have-a-capacity.md).
+struct TableInput {
+  // The ids of a column as row numbers, for one clone's part of the batch.
+  struct Lookup {
+    std::string column;
+    int clone_index = -1;
+    Output indices;  // a placeholder, int32 [ids]: the row of `rows` that each id has
+  };
+
+  std::string table;
+  int64_t dim = 0;
+  Output rows;  // a placeholder, float32 [rows, dim]: one row for each different id of the batch
+  std::vector<Lookup> lookups;  // one for each column and clone
+};
+
 // Names of collections; they are TensorFlow's, except for the last one.
 inline constexpr char kLosses[] = "losses";
 inline constexpr char kRegularizationLosses[] = "regularization_losses";
@@ -83,6 +100,9 @@ class Graph {
   // Returns the variables in the order of declaration. All lists of variables in Shoal have this
   // order.
   const std::vector<Variable>& variables() const { return variables_; }
+  // Returns the tables in the order in which the graph first used them.
+  const std::vector<TableInput>& table_inputs() const { return table_inputs_; }
+  std::vector<TableInput>& mutable_table_inputs() { return table_inputs_; }
   // Return null if no node or variable has the name.
   const Node* FindNode(absl::string_view name) const;
   const Variable* FindVariable(absl::string_view name) const;
@@ -108,6 +128,7 @@ class Graph {
  private:
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<Variable> variables_;
+  std::vector<TableInput> table_inputs_;
   absl::flat_hash_map<std::string, const Node*> by_name_;
   std::map<std::string, std::vector<Output>, std::less<>> collections_;
 };

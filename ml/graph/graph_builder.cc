@@ -200,6 +200,51 @@ const Node* GraphBuilder::AddNode(absl::string_view op, std::vector<Output> inpu
   return status_.ok() ? graph_->Append(std::move(node)) : nullptr;
 }
 
+Output GraphBuilder::TableRows(const std::string& table, int64_t dim) {
+  std::vector<TableInput>& tables = graph_->mutable_table_inputs();
+  for (const TableInput& known : tables) {
+    if (known.table != table) continue;
+    if (known.dim == dim) return known.rows;
+    SetError(absl::InvalidArgumentError(absl::StrCat("table ", table, " has rows of ", known.dim,
+                                                     " and of ", dim,
+                                                     " numbers; use one dim for each table")));
+    return {};
+  }
+  if (dim <= 0) {
+    SetError(absl::InvalidArgumentError(
+        absl::StrCat("table ", table, ": dim must be at least 1, is ", dim)));
+    return {};
+  }
+  const auto top = WithNameScope("");
+  const auto no_clone = WithClone(-1, num_clones_);
+  TableInput input;
+  input.table = table;
+  input.dim = dim;
+  input.rows =
+      Placeholder(absl::StrCat("tables/", table), DataType::kFloat32, Shape({kUnknownDim, dim}));
+  if (input.rows.valid()) tables.push_back(input);
+  return input.rows;
+}
+
+Output GraphBuilder::TableIndices(const std::string& table, const std::string& column) {
+  for (TableInput& known : graph_->mutable_table_inputs()) {
+    if (known.table != table) continue;
+    for (const TableInput::Lookup& lookup : known.lookups) {
+      if (lookup.column == column && lookup.clone_index == clone_index_) return lookup.indices;
+    }
+    TableInput::Lookup lookup;
+    lookup.column = column;
+    lookup.clone_index = clone_index_;
+    lookup.indices = Placeholder(absl::StrCat("tables/", table, "/", column), DataType::kInt32,
+                                 Shape({kUnknownDim}));
+    if (lookup.indices.valid()) known.lookups.push_back(lookup);
+    return lookup.indices;
+  }
+  SetError(absl::InvalidArgumentError(
+      absl::StrCat("table ", table, ": call TableRows before TableIndices")));
+  return {};
+}
+
 Output GraphBuilder::Placeholder(absl::string_view name, DataType dtype, const Shape& shape) {
   Attributes attributes{{"dtype", static_cast<int64_t>(dtype)},
                         {"shape", std::vector<int64_t>(shape.dims().begin(), shape.dims().end())}};

@@ -102,6 +102,13 @@ class GraphBuilder {
   // Adds an input that is fed at each run. The first dimension may be kUnknownDim.
   Output Placeholder(absl::string_view name, DataType dtype, const Shape& shape);
 
+  // Makes or finds the input with the rows of a table of embedding rows, float32 [rows, dim]. It is
+  // the same for all clones. InvalidArgument if the graph already uses the table with another dim.
+  Output TableRows(const std::string& table, int64_t dim);
+  // Makes or finds this clone's input with the row numbers, in that matrix, of the ids of a column:
+  // int32, one number for each id. TableRows comes first.
+  Output TableIndices(const std::string& table, const std::string& column);
+
   // Freezes the parameters for which `is_trained` returns false: they get no gradient, no update
   // and no regularizer. Call it before the first variable is made.
   void TrainOnly(std::function<bool(const std::string& name)> is_trained) {

@@ -132,6 +132,21 @@ Output Gather(GraphBuilder& builder, Output table, Output indices) {
   return builder.Op("Gather", {table, indices});
 }
 
+Output EmbeddingBag(GraphBuilder& builder, Output rows, Output indices, Output offsets,
+                    Output weights, bool mean) {
+  std::vector<Output> inputs = {rows, indices, offsets};
+  if (weights.valid()) inputs.push_back(weights);
+  return builder.Op("EmbeddingBag", std::move(inputs), {{"mean", mean}});
+}
+
+Output PairwiseDots(GraphBuilder& builder, std::vector<Output> vectors) {
+  return builder.Op("PairwiseDots", std::move(vectors));
+}
+
+Output FactorizationMachine(GraphBuilder& builder, std::vector<Output> vectors) {
+  return builder.Op("FactorizationMachine", std::move(vectors));
+}
+
 Output Dropout(GraphBuilder& builder, Output x, double rate, int64_t op_id) {
   return builder.Op("Dropout", {x}, {{"rate", rate}, {"op_id", op_id}});
 }

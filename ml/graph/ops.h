@@ -77,6 +77,20 @@ Output Unsqueeze(GraphBuilder& builder, Output x, std::vector<int64_t> axes);
 // Returns the rows of the table with these indices (int32 or int64). For an index out of range it
 // returns NaN (0 for integers), and no row gets its gradient.
 Output Gather(GraphBuilder& builder, Output table, Output indices);
+// Returns the sum (or mean) of a bag of rows for each example, [batch, dim]; 0 for an empty bag.
+// rows: [rows, dim]. indices (int32 or int64): row numbers; one out of range gives NaN, and no row
+// gets its gradient. offsets (int32 or int64, [batch + 1]): the bag of example i is indices
+// offsets[i] to offsets[i + 1] - 1; indices outside of all bags are not read. weights (one number
+// for each index, not differentiated; may be not valid): each row is multiplied by its weight, and
+// the mean is divided by the sum of the weights.
+Output EmbeddingBag(GraphBuilder& builder, Output rows, Output indices, Output offsets,
+                    Output weights = {}, bool mean = false);
+// Returns the products of all pairs of n vectors, each [batch, dim], as [batch, n * (n - 1) / 2],
+// in the order (1, 0), (2, 0), (2, 1), (3, 0), ...: the lower triangle of the matrix of dot
+// products.
+Output PairwiseDots(GraphBuilder& builder, std::vector<Output> vectors);
+// Returns the sum of these products, [batch, 1], in time that grows with n.
+Output FactorizationMachine(GraphBuilder& builder, std::vector<Output> vectors);
 // Sets elements to 0 with probability `rate` and divides the others by 1 - rate. The choice depends
 // on the run's seed, the epoch, the number of the example and op_id, which should be different for
 // every dropout.

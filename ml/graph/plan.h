@@ -92,6 +92,7 @@ void FuseConvolutionPooling(Plan* plan, int device);
 void FuseConvolutionActivation(Plan* plan, int device);
 void FuseNormalization(Plan* plan, int device);
 void FuseNormalizationGradient(Plan* plan, int device);
+void FuseEmbeddingGradients(Plan* plan, int device);
 
 // Chooses blocked layouts between the first convolution and the last pool, on devices whose entry
 // in `supports_layout` is not empty (layout_pass.cc).

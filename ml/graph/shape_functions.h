@@ -52,6 +52,12 @@ SHOAL_SHAPE_FUNCTION(Gather);
 SHOAL_SHAPE_FUNCTION(GatherGrad);
 SHOAL_SHAPE_FUNCTION(Dropout);
 
+// shape_functions_feature.cc
+SHOAL_SHAPE_FUNCTION(EmbeddingBag);
+SHOAL_SHAPE_FUNCTION(PairwiseDots);  // vectors [batch, dim]
+SHOAL_SHAPE_FUNCTION(FactorizationMachine);
+SHOAL_SHAPE_FUNCTION(LikeAllAfterFirst);  // one output like each input but the first
+
 // shape_functions_element.cc
 SHOAL_SHAPE_FUNCTION(Clip);
 SHOAL_SHAPE_FUNCTION(WithAlpha);  // LeakyRelu, Elu

@@ -69,6 +69,8 @@ void AddBfloat16Conversions(CaseTable& table);
 // conformance_elementwise_cases.cc
 void AddElementwise(CaseTable& table);
 void AddBroadcasting(CaseTable& table);
+// conformance_feature_cases.cc
+void AddFeatures(CaseTable& table);
 // conformance_image_cases.cc
 void AddConvolutions(CaseTable& table);
 void AddConvolutionsWithPool(CaseTable& table);

@@ -30,6 +30,7 @@ std::vector<ConformanceCase> ConformanceCases() {
   conformance::AddChainedDenseGradients(table);
   conformance::AddBfloat16Products(table);
   conformance::AddBfloat16Conversions(table);
+  conformance::AddFeatures(table);
   return table.Take();
 }
 

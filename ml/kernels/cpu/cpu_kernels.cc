@@ -48,9 +48,13 @@ constexpr Family kFamilies[] = {
     {"Dropout", cpu::CreateDropout},
     {"Elu", cpu::CreateMath},
     {"EluGrad", cpu::CreateMathGrad},
+    {"EmbeddingBag", cpu::CreateEmbeddingBag},
+    {"EmbeddingBagGrad", cpu::CreateEmbeddingBagGrad},
     {"Equal", cpu::CreateCompare},
     {"Erf", cpu::CreateMath},
     {"Exp", cpu::CreateUnary},
+    {"FactorizationMachine", cpu::CreateVectorProducts},
+    {"FactorizationMachineGrad", cpu::CreateVectorProductsGrad},
     {"Gather", cpu::CreateGather},
     {"GatherGrad", cpu::CreateGatherGrad},
     {"Gelu", cpu::CreateMath},
@@ -88,6 +92,8 @@ constexpr Family kFamilies[] = {
     {"Mul", cpu::CreateBinary},
     {"Neg", cpu::CreateUnary},
     {"Pad", cpu::CreatePad},
+    {"PairwiseDots", cpu::CreateVectorProducts},
+    {"PairwiseDotsGrad", cpu::CreateVectorProductsGrad},
     {"Pow", cpu::CreatePow},
     {"Reciprocal", cpu::CreateUnary},
     {"ReduceMax", cpu::CreateReduceExtreme},
@@ -183,7 +189,8 @@ KernelBackend CpuKernelBackend() {
   backend.supports_layout = CpuKernelSupportsLayout;
   backend.set_threads = cpu::SetOmpThreads;
   backend.fused_ops = {"Dense",    "DenseGrad",    "Conv",      "MaxPool",
-                       "ConvPool", "ConvPoolGrad", "BatchNorm", "ConvBatchNormGrad"};
+                       "ConvPool", "ConvPoolGrad", "BatchNorm", "EmbeddingBagGrad",
+                       "ConvBatchNormGrad"};
   return backend;
 }
 

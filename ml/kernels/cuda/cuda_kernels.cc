@@ -33,7 +33,8 @@ std::vector<absl::Span<const LoopOp>> Families() {
           cuda::on_device::ImageLoops(),
           cuda::on_device::NormLoops(),
           cuda::on_device::MoveLoops(),
-          cuda::on_device::LookupLoops()};
+          cuda::on_device::LookupLoops(),
+          cuda::on_device::FeatureLoops()};
 }
 
 // A device is opened once; its users share its ownership.
@@ -111,7 +112,7 @@ absl::StatusOr<KernelBackend> CudaKernelBackend() {
   backend.device_type = "GPU";
   backend.libraries = ComputeName();
   backend.num_devices = cuda::NumDevices();
-  backend.fused_ops = {"BatchNorm", "Conv", "Dense", "DenseGrad", "MaxPool"};
+  backend.fused_ops = {"BatchNorm", "Conv", "Dense", "DenseGrad", "EmbeddingBagGrad", "MaxPool"};
   backend.has_kernel = HasKernel;
   backend.create_kernel = [](const KernelRequest& request) {
     return cuda::CreateLoop(Families(), request);

@@ -7,7 +7,8 @@ namespace {
 
 std::vector<absl::Span<const LoopOp>> Families() {
   return {on_host::ElementLoops(), on_host::ReductionLoops(), on_host::ImageLoops(),
-          on_host::NormLoops(),    on_host::MoveLoops(),      on_host::LookupLoops()};
+          on_host::NormLoops(),    on_host::MoveLoops(),      on_host::LookupLoops(),
+          on_host::FeatureLoops()};
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ absl::Span<const LoopOp> ImageLoops();
 absl::Span<const LoopOp> NormLoops();
 absl::Span<const LoopOp> MoveLoops();
 absl::Span<const LoopOp> LookupLoops();
+absl::Span<const LoopOp> FeatureLoops();
 }  // namespace on_device
 namespace on_host {
 absl::Span<const LoopOp> ElementLoops();
@@ -29,6 +30,7 @@ absl::Span<const LoopOp> ImageLoops();
 absl::Span<const LoopOp> NormLoops();
 absl::Span<const LoopOp> MoveLoops();
 absl::Span<const LoopOp> LookupLoops();
+absl::Span<const LoopOp> FeatureLoops();
 }  // namespace on_host
 }  // namespace shoal::cuda
 

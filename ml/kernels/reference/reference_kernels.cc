@@ -104,10 +104,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> CreateWidened(const KernelRequest& reque
 }
 
 std::vector<absl::Span<const Op>> Families() {
-  return {reference::ActivationOps(),  reference::ConvolutionOps(), reference::DenseOps(),
-          reference::ElementwiseOps(), reference::LossOps(),        reference::NormalizationOps(),
-          reference::PoolingOps(),     reference::ReductionOps(),   reference::SelectionOps(),
-          reference::ShapeOps()};
+  return {reference::ActivationOps(),    reference::ConvolutionOps(), reference::DenseOps(),
+          reference::ElementwiseOps(),   reference::FeatureOps(),     reference::LossOps(),
+          reference::NormalizationOps(), reference::PoolingOps(),     reference::ReductionOps(),
+          reference::SelectionOps(),     reference::ShapeOps()};
 }
 
 const Op* FindOp(absl::string_view name) {

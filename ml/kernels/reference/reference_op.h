@@ -46,6 +46,7 @@ absl::Span<const Op> ActivationOps();
 absl::Span<const Op> ConvolutionOps();
 absl::Span<const Op> DenseOps();
 absl::Span<const Op> ElementwiseOps();
+absl::Span<const Op> FeatureOps();
 absl::Span<const Op> LossOps();
 absl::Span<const Op> NormalizationOps();
 absl::Span<const Op> PoolingOps();

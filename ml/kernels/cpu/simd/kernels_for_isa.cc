@@ -1,5 +1,6 @@
 // Chooses the kernels of an instruction set.
 #include "ml/kernels/cpu/simd/cpu_features.h"
+#include "ml/kernels/cpu/simd/feature_kernels.h"
 #include "ml/kernels/cpu/simd/math_kernels.h"
 #include "ml/kernels/cpu/simd/normalization_kernels.h"
 #include "ml/kernels/cpu/simd/pool_kernels.h"
@@ -26,6 +27,10 @@ const Kernels& ForIsa(CpuIsa isa, const Kernels& generic, const Kernels& avx2,
 }
 
 }  // namespace
+
+const FeatureKernels& FeatureKernelsFor(CpuIsa isa) {
+  return ForIsa(isa, generic::kFeatureKernels, avx2::kFeatureKernels, avx512::kFeatureKernels);
+}
 
 const MathKernels& MathKernelsFor(CpuIsa isa) {
   return ForIsa(isa, generic::kMathKernels, avx2::kMathKernels, avx512::kMathKernels);
