@@ -113,6 +113,9 @@ class ExchangeService::Work : public PullWaiter, public ShardStrand::Job {
   absl::Status Check();
   absl::Status CheckPushes();
   absl::Status CheckPulls();
+  // Reads the keys of pulled buckets, and makes room for their rows' values.
+  absl::Status TakeKeys();
+  void AddRows(size_t index, v1::ExchangeResponse::Pull* pull);
   void AskForRoom();
   absl::Status PushAll();
   absl::StatusOr<PushOutcome> PushOne(const v1::ExchangeRequest::Push& push, const void* data);
@@ -134,6 +137,8 @@ class ExchangeService::Work : public PullWaiter, public ShardStrand::Job {
   v1::ExchangeResponse response_;
   std::vector<uint32_t> pushed_slices_;
   std::vector<uint32_t> busy_missing_;
+  std::vector<uint64_t> keys_;  // Of all pulled buckets.
+  std::vector<float> values_;   // Of the rows of these keys.
   ParameterShard::Access access_;
   BatchReport report_;
   bool is_whole_ = false;  // The payload has as many bytes as the pushes say.
@@ -201,8 +206,63 @@ absl::Status ExchangeService::Work::Check() {
   }
   ASSIGN_OR_RETURN(access_,
                    pool_->shard->Enter(request_.identity(), request_.receiver_incarnation()));
+  RETURN_IF_ERROR(TakeKeys());
   RETURN_IF_ERROR(CheckPushes());
   return CheckPulls();
+}
+
+absl::Status ExchangeService::Work::TakeKeys() {
+  rows.clear();
+  if (request_.pull_keys().empty()) return absl::OkStatus();
+  if (request_.pull_keys_size() != request_.pulls_size()) {
+    return absl::InvalidArgumentError(absl::StrCat("pull_keys: ", request_.pull_keys_size(),
+                                                   " numbers for ", request_.pulls_size(),
+                                                   " pulls"));
+  }
+  uint64_t num_keys = 0;
+  for (const uint32_t count : request_.pull_keys()) num_keys += count;
+  if (num_keys * sizeof(uint64_t) > call_->payload()->remaining()) {
+    return absl::DataLossError("the keys of a pull arrived incomplete");
+  }
+  keys_.resize(num_keys);
+  uint32_t crc32c = 0;
+  call_->payload()->Copy(keys_.data(), num_keys * sizeof(uint64_t),
+                         with_checksums_ ? &crc32c : nullptr);
+  if (with_checksums_ && num_keys > 0 && crc32c != request_.pull_keys_crc32c()) {
+    return absl::DataLossError("the keys of a pull arrived damaged");
+  }
+  const SliceTable& table = *access_.table;
+  uint64_t num_values = 0;
+  const uint64_t* keys = keys_.data();
+  for (int i = 0; i < request_.pulls_size(); ++i) {
+    const uint32_t slice = request_.pulls(i);
+    const uint32_t count = request_.pull_keys(i);
+    if (slice >= table.size() || !table[slice].is_bucket) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("pull_keys: slice ", slice, " is not a bucket of a table"));
+    }
+    for (uint32_t k = 0; k < count; ++k) {
+      if (table.BucketOf(table[slice].variable, keys[k]) == slice) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("pull_keys: key ", keys[k], " is not of bucket ", slice));
+    }
+    rows.push_back({keys, count, nullptr});
+    keys += count;
+    num_values += count * table.row_elements_of(table[slice].variable);
+  }
+  if (num_values * sizeof(float) > pool_->max_payload_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("pull_keys: rows of ", num_values * sizeof(float),
+                     " bytes in one call, at most ", pool_->max_payload_bytes));
+  }
+  values_.resize(num_values);
+  float* values = values_.data();
+  for (RowPull& row : rows) {
+    row.values = values;
+    const uint32_t slice = request_.pulls(static_cast<int>(&row - rows.data()));
+    values += row.num_keys * table.row_elements_of(table[slice].variable);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ExchangeService::Work::CheckPushes() {
@@ -232,7 +292,14 @@ absl::Status ExchangeService::Work::CheckPulls() {
   }
   RETURN_IF_ERROR(pool_->shard->CheckOwnsAll(access_, slices));
   uint64_t bytes = 0;
-  for (const uint32_t slice : slices) bytes += (*access_.table)[slice].num_bytes();
+  for (const uint32_t slice : slices) {
+    const Slice& pulled = (*access_.table)[slice];
+    if (pulled.is_bucket && rows.empty() && !request_.versions_only()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("pulls: slice ", slice, " is a bucket, whose rows are pulled by keys"));
+    }
+    if (!pulled.is_bucket) bytes += pulled.num_bytes();
+  }
   if (!request_.versions_only() && bytes > pool_->max_payload_bytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("pulls: ", bytes, " bytes in one call, at most ", pool_->max_payload_bytes));
@@ -340,6 +407,11 @@ void ExchangeService::Work::FillReply() {
     pull->set_version(answer.version);
     if (answer.state != PullAnswer::kValue) continue;
     pull->set_value_version(answer.value_version);
+    if (!rows.empty()) {
+      AddRows(i, pull);
+      bytes_out += pull->payload_bytes();
+      continue;
+    }
     const size_t bytes = answer.value->size() * sizeof(float);
     pull->set_payload_bytes(static_cast<uint32_t>(bytes));
     bytes_out += bytes;
@@ -349,6 +421,27 @@ void ExchangeService::Work::FillReply() {
   }
   pool_->metrics->bytes_out.Add(bytes_out);
   response_.AppendToString(&call_->reply_header);
+}
+
+void ExchangeService::Work::AddRows(size_t index, v1::ExchangeResponse::Pull* pull) {
+  pull->set_has_value(true);
+  const RowPull& row = rows[index];
+  const SliceTable& table = *access_.table;
+  const size_t bytes =
+      row.num_keys * table.row_elements_of(table[slices[index]].variable) * sizeof(float);
+  pull->set_payload_bytes(static_cast<uint32_t>(bytes));
+  if (bytes == 0) return;
+  if (with_checksums_) pull->set_crc32c(Crc32c(row.values, bytes));
+  // The values of consecutive buckets lie side by side, so they are one payload.
+  const char* const begin = reinterpret_cast<const char*>(row.values);
+  std::vector<PayloadRef>& payloads = call_->reply_payloads;
+  if (!payloads.empty() &&
+      static_cast<const char*>(payloads.back().data) + payloads.back().bytes == begin) {
+    payloads.back().bytes += bytes;
+    return;
+  }
+  held_.fetch_add(1, std::memory_order_relaxed);
+  payloads.push_back({begin, bytes, &OnReleased, this});
 }
 
 void ExchangeService::Work::Reply(const absl::Status& reply_status) {

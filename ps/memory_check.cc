@@ -59,6 +59,7 @@ MemoryNeed EstimateMemory(const PartitionedStore& store, const MemoryUse& use,
   uint64_t message = kMessage;
   std::map<uint32_t, uint64_t> slots_of_variable;
   for (const uint32_t slice : store.owned()) {
+    if (store.table()[slice].is_bucket) continue;  // Its rows are counted while they grow.
     const uint32_t variable = store.table()[slice].variable;
     auto known = slots_of_variable.find(variable);
     if (known == slots_of_variable.end()) {

@@ -173,7 +173,9 @@ ParameterServiceImpl::Options ParameterServer::Core::ServiceOptions() {
     num_norms_ = CountNorms(request, store);
     lineage_ = SnapshotLineage::Of(request, store);
     uint64_t bytes = 0;
-    for (const uint32_t slice : store.owned()) bytes += store.table()[slice].num_bytes();
+    for (const uint32_t slice : store.owned()) {
+      if (!store.table()[slice].is_bucket) bytes += store.table()[slice].num_bytes();
+    }
     metrics_.variable_bytes.Set(static_cast<double>(bytes));
     metrics_.slices.Set(static_cast<double>(store.owned().size()));
   };

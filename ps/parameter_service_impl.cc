@@ -162,7 +162,7 @@ ParameterServiceImpl::Loaded ParameterServiceImpl::Describe(const PartitionedSto
   for (const uint32_t slice : store.owned()) {
     const uint64_t newest = store.newest_version(slice);
     if (newest != kEveryVersion) loaded.version = std::max(loaded.version, newest);
-    loaded.bytes += store.table()[slice].num_bytes();
+    if (!store.table()[slice].is_bucket) loaded.bytes += store.table()[slice].num_bytes();
   }
   const uint32_t report_slice = store.table().report_slice();
   if (store.Owns(report_slice)) loaded.reported_steps = store.newest_version(report_slice);

@@ -155,7 +155,12 @@ void ParameterShard::Part::Answer(PullWaiter* waiter) const {
       answer.version = store->newest_version(slice);
       continue;
     }
-    answer = store->TryPull(slice, waiter->version);
+    if (waiter->rows.empty()) {
+      answer = store->TryPull(slice, waiter->version);
+    } else {
+      const RowPull& rows = waiter->rows[i];
+      answer = store->ReadRows(slice, waiter->version, {rows.keys, rows.num_keys}, rows.values);
+    }
     if (answer.state == PullAnswer::kNotYet && waiter->missing_positions.empty()) {
       store->AppendMissingPositions(slice, &waiter->missing_positions);
     }

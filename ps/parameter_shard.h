@@ -19,6 +19,7 @@
 #include "runtime/rpc/receiver_rules.h"
 #include "runtime/variables/partitioned_store.h"
 #include "runtime/variables/slice_store.h"
+#include "runtime/variables/variable_store.h"
 
 namespace shoal {
 namespace v1 {
@@ -44,9 +45,12 @@ class PullWaiter {
 
   std::vector<uint32_t> slices;  // Slices of this shard.
   uint64_t version = 0;          // SYNC: the version to pull.
-  bool versions_only = false;    // Asks for versions without values; such a call never waits.
-  absl::Duration park;           // SYNC: how long to wait for the version, or for room.
-  std::vector<SlicePush> asks;   // AskForRoom: the contributions, without `data`.
+  // The rows to read, indexed as `slices`, whose values are written there before OnPulled; empty if
+  // none of the slices is a bucket.
+  std::vector<RowPull> rows;
+  bool versions_only = false;   // Asks for versions without values; such a call never waits.
+  absl::Duration park;          // SYNC: how long to wait for the version, or for room.
+  std::vector<SlicePush> asks;  // AskForRoom: the contributions, without `data`.
 
   // Called exactly once, without locks, possibly inside Pull. `status` is OK and the fields below
   // are filled, or it is ABORTED ("moved") or UNAVAILABLE.

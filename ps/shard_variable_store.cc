@@ -35,6 +35,7 @@ class ShardVariableStore::Flight : public PullWaiter {
     outcomes.reserve(size);
     pulls.reserve(size);
     places.reserve(size);
+    if (group->buckets) rows.reserve(size);
     identity.set_run_id(store->options_.run_id);
     *identity.mutable_member() = ToProto(TaskId{Job::kWorker, store->options_.worker_index});
     identity.set_incarnation(store->options_.incarnation);
@@ -224,12 +225,17 @@ absl::Status ShardVariableStore::PushAll(Flight* flight) {
 void ShardVariableStore::Pull(Flight* flight) {
   const Exchange& exchange = flight->exchange;
   flight->slices.clear();
+  flight->rows.clear();
   flight->places.clear();
   for (uint32_t place = 0; place < flight->group->slices.size(); ++place) {
-    const bool wanted = exchange.versions_only || exchange.pull_data[place] != nullptr;
+    const bool wanted =
+        exchange.versions_only || flight->group->buckets || exchange.pull_data[place] != nullptr;
     if (!wanted || flight->pulls[place].has_value) continue;
     flight->slices.push_back(flight->group->slices[place]);
     flight->places.push_back(place);
+    if (flight->group->buckets && !exchange.versions_only) {
+      flight->rows.push_back(exchange.pull_rows[place]);
+    }
   }
   flight->version = exchange.pull_version;
   flight->versions_only = exchange.versions_only;
@@ -263,6 +269,7 @@ void ShardVariableStore::TakeValues(Flight* flight) {
     if (answer.state != PullAnswer::kValue) continue;
     pulled.value_version = answer.value_version;
     pulled.has_value = true;
+    if (flight->group->buckets) continue;  // The shard has written the rows' values.
     std::memcpy(flight->exchange.pull_data[place], answer.value->data(),
                 answer.value->size() * sizeof(float));
   }

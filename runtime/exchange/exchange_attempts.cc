@@ -65,10 +65,10 @@ void ExchangeAttempts::FillRequest(const v1::Identity& sender, uint64_t receiver
   request_->set_receiver_incarnation(receiver_incarnation);
   call->payloads.clear();
   uint64_t pushed_bytes = 0;
+  const bool pulls = exchange_.pull && !asks_for_room_;
+  if (pulls) AddPulls(with_checksums, call);
   if (exchange_.push) AddPushes(with_checksums, call);
   for (const PayloadRef& payload : call->payloads) pushed_bytes += payload.bytes;
-  const bool pulls = exchange_.pull && !asks_for_room_;
-  if (pulls) AddPulls();
   const absl::Duration park = asks_for_room_ ? room_park_ : exchange_.park;
   request_->set_park_milliseconds(static_cast<uint32_t>(absl::ToInt64Milliseconds(park)));
   request_->set_asks_for_room(asks_for_room_);
@@ -111,16 +111,40 @@ void ExchangeAttempts::AddPushes(bool with_checksums, BulkCall* call) {
   ToProto(exchange_.report.metrics, report->mutable_metrics());
 }
 
-void ExchangeAttempts::AddPulls() {
+void ExchangeAttempts::AddPulls(bool with_checksums, BulkCall* call) {
   request_->set_pull_version(exchange_.pull_version);
   request_->set_versions_only(exchange_.versions_only);
   sent_pulls_.clear();
   for (uint32_t place = 0; place < group_->slices.size(); ++place) {
-    const bool wanted = exchange_.versions_only || exchange_.pull_data[place] != nullptr;
+    const bool wanted =
+        exchange_.versions_only || group_->buckets || exchange_.pull_data[place] != nullptr;
     if (!wanted || pull_settled_[place]) continue;
     request_->add_pulls(group_->slices[place]);
     sent_pulls_.push_back(place);
+    if (group_->buckets && !exchange_.versions_only) {
+      request_->add_pull_keys(exchange_.pull_rows[place].num_keys);
+      AddKeys(exchange_.pull_rows[place], call);
+    }
   }
+  if (!with_checksums) return;
+  uint32_t crc = 0;
+  for (const PayloadRef& keys : call->payloads) crc = ExtendCrc32c(crc, keys.data, keys.bytes);
+  request_->set_pull_keys_crc32c(crc);
+}
+
+// The keys of consecutive buckets usually lie side by side; then they are one payload.
+void ExchangeAttempts::AddKeys(const RowPull& rows, BulkCall* call) {
+  if (rows.num_keys == 0) return;
+  const size_t bytes = rows.num_keys * sizeof(uint64_t);
+  if (!call->payloads.empty()) {
+    PayloadRef& last = call->payloads.back();
+    if (static_cast<const char*>(last.data) + last.bytes ==
+        reinterpret_cast<const char*>(rows.keys)) {
+      last.bytes += bytes;
+      return;
+    }
+  }
+  call->payloads.push_back({rows.keys, bytes, nullptr, nullptr});
 }
 
 absl::Status ExchangeAttempts::TakeReply(absl::string_view header, PayloadReader* payload,
@@ -181,6 +205,12 @@ absl::Status ExchangeAttempts::TakeOutcomes(bool* damaged) {
   return absl::OkStatus();
 }
 
+uint64_t ExchangeAttempts::PulledBytes(uint32_t place) const {
+  if (!group_->buckets) return BytesOf(place);
+  const uint32_t variable = (*table_)[group_->slices[place]].variable;
+  return exchange_.pull_rows[place].num_keys * table_->row_elements_of(variable) * sizeof(float);
+}
+
 absl::Status ExchangeAttempts::TakePulls(PayloadReader* payload, bool with_checksums,
                                          bool* damaged) {
   if (static_cast<size_t>(response_->pulls_size()) != sent_pulls_.size()) {
@@ -191,19 +221,22 @@ absl::Status ExchangeAttempts::TakePulls(PayloadReader* payload, bool with_check
     const v1::ExchangeResponse::Pull& pull = response_->pulls(static_cast<int>(i));
     const uint32_t place = sent_pulls_[i];
     const uint64_t bytes = pull.payload_bytes();
-    if (pull.slice() != group_->slices[place] ||
-        (bytes != 0 && (exchange_.versions_only || bytes != BytesOf(place)))) {
+    const bool has_value = group_->buckets ? pull.has_value() : bytes != 0;
+    if (pull.slice() != group_->slices[place] || (bytes != 0 && !has_value) ||
+        (has_value && (exchange_.versions_only || bytes != PulledBytes(place)))) {
       return absl::InternalError(absl::StrCat("bulk reply: slice ", pull.slice(), " with ", bytes,
                                               " bytes in answer to slice ", group_->slices[place]));
     }
     PulledSlice& pulled = pulls_[place];
     pulled.version = pull.version();
     pulled.value_version = pull.value_version();
-    pull_settled_[place] = bytes != 0;
-    pulled.has_value = bytes != 0;
+    pull_settled_[place] = has_value;
+    pulled.has_value = has_value;
     if (bytes == 0) continue;
     uint32_t crc = 0;
-    if (!payload->Copy(exchange_.pull_data[place], bytes, with_checksums ? &crc : nullptr)) {
+    float* const to =
+        group_->buckets ? exchange_.pull_rows[place].values : exchange_.pull_data[place];
+    if (!payload->Copy(to, bytes, with_checksums ? &crc : nullptr)) {
       return absl::InternalError("bulk reply: the payload ends too early");
     }
     if (with_checksums && crc != pull.crc32c()) {

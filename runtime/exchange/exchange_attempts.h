@@ -67,10 +67,12 @@ class ExchangeAttempts {
  private:
   bool IsUnsettled(PushOutcome outcome) const;
   void AddPushes(bool with_checksums, BulkCall* call);
-  void AddPulls();
+  void AddPulls(bool with_checksums, BulkCall* call);
+  static void AddKeys(const RowPull& rows, BulkCall* call);
   Next TakeRoom();
   absl::Status TakeOutcomes(bool* damaged);
   absl::Status TakePulls(PayloadReader* payload, bool with_checksums, bool* damaged);
+  uint64_t PulledBytes(uint32_t place) const;
   uint64_t BytesOf(uint32_t place) const { return (*table_)[group_->slices[place]].num_bytes(); }
 
   const SliceTable* const table_;

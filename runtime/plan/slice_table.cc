@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
+#include "base/hash.h"
 #include "proto/v1/variable.pb.h"
 
 namespace shoal {
@@ -17,6 +18,8 @@ constexpr uint64_t kMaxElements = uint64_t{1} << 40;
 constexpr uint64_t kMaxSlices = uint64_t{1} << 28;
 constexpr size_t kMaxDimensions = 8;
 constexpr size_t kMaxNameLength = 256;
+constexpr uint32_t kMaxBuckets = 65536;
+constexpr int64_t kMaxTableDim = 4096;
 
 bool IsName(absl::string_view name) {
   return !name.empty() && name.size() <= kMaxNameLength &&
@@ -52,6 +55,22 @@ absl::Status CheckSpec(const v1::VariableSpec& spec) {
   return absl::OkStatus();
 }
 
+absl::Status CheckTable(const v1::VariableSpec& spec) {
+  const uint32_t buckets = spec.table().buckets();
+  if (buckets == 0 || buckets > kMaxBuckets) {
+    return Refuse(spec,
+                  absl::StrCat("table.buckets is ", buckets, "; it must be 1 to ", kMaxBuckets));
+  }
+  if (spec.shape_size() != 1 || spec.shape(0) > kMaxTableDim) {
+    return Refuse(
+        spec, absl::StrCat("the shape of a table must be one dimension of 1 to ", kMaxTableDim));
+  }
+  if (spec.update() != v1::UPDATE_KIND_OPTIMIZER) {
+    return Refuse(spec, "update must be UPDATE_KIND_OPTIMIZER for a table");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<SliceTable> SliceTable::Create(absl::Span<const v1::VariableSpec> variables,
@@ -73,7 +92,14 @@ absl::StatusOr<SliceTable> SliceTable::Create(absl::Span<const v1::VariableSpec>
     for (int d = 1; d < spec.shape_size(); ++d)
       variable.row_elements *= static_cast<uint64_t>(spec.shape(d));
     variable.versioned = spec.update() != v1::UPDATE_KIND_NONE;
-    num_slices += variable.num_elements / (slice_bytes / sizeof(float)) + 1;
+    if (spec.has_table()) {
+      if (absl::Status status = CheckTable(spec); !status.ok()) return status;
+      variable.row_elements = variable.num_elements;
+      variable.num_buckets = spec.table().buckets();
+      variable.num_elements *= Slice::kRowsOfBucket * variable.num_buckets;
+      table.has_tables_ = true;
+    }
+    num_slices += variable.num_buckets + variable.num_elements / (slice_bytes / sizeof(float)) + 1;
     if (num_slices > kMaxSlices) {
       return Refuse(spec, "the model has more than 2^28 slices; raise cluster.slice_bytes");
     }
@@ -88,6 +114,11 @@ absl::StatusOr<SliceTable> SliceTable::Create(absl::Span<const v1::VariableSpec>
 void SliceTable::CutVariable(uint32_t index) {
   Variable& variable = variables_[index];
   variable.first_slice = size();
+  for (uint32_t bucket = 0; bucket < variable.num_buckets; ++bucket) {
+    const uint64_t elements = Slice::kRowsOfBucket * variable.row_elements;
+    slices_.push_back({index, bucket * elements, elements, /*is_bucket=*/true});
+  }
+  if (variable.num_buckets > 0) return;
   const uint64_t limit = slice_bytes_ / sizeof(float);
   const bool long_rows = variable.row_elements > limit;
   // A chunk never goes over the end of a unit: of the variable, or of a row that is cut by itself.
@@ -98,6 +129,13 @@ void SliceTable::CutVariable(uint32_t index) {
       slices_.push_back({index, start + first, std::min(chunk, unit - first)});
     }
   }
+}
+
+uint32_t SliceTable::BucketOf(uint32_t table, uint64_t key) const {
+  const Variable& variable = variables_[table];
+  // Another mixture than that of a bucket's own index, which must see all of its bits vary.
+  const uint64_t mixed = MixBits(key + 0x2545f4914f6cdd1du) >> 32;
+  return variable.first_slice + static_cast<uint32_t>((mixed * variable.num_buckets) >> 32);
 }
 
 }  // namespace shoal

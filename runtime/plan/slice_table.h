@@ -15,11 +15,15 @@ class VariableSpec;
 }
 
 // A piece of one variable: elements [first_element, first_element + num_elements) in row-major
-// order.
+// order. Or a bucket of a table, which counts as kRowsOfBucket rows wherever sizes are compared:
+// the rows that it will have are not known.
 struct Slice {
   uint32_t variable = 0;
   uint64_t first_element = 0;
   uint64_t num_elements = 0;
+  bool is_bucket = false;
+
+  static constexpr uint64_t kRowsOfBucket = 1024;
 
   uint64_t num_bytes() const { return num_elements * sizeof(float); }
 };
@@ -28,12 +32,13 @@ struct Slice {
 // deduplication, placement, ownership and checkpoints. It depends only on the shapes and
 // slice_bytes, never on the number of ps. Slices are numbered through all variables in declared
 // order. A slice has as many whole rows (of the first dimension) as fit into slice_bytes; a longer
-// row is divided into pieces of slice_bytes. Immutable.
+// row is divided into pieces of slice_bytes. A table has a slice for each bucket. Immutable.
 class SliceTable {
  public:
   // InvalidArgument names the variable and the defect: a bad or repeated name, a dimension below 1,
   // a type other than float32, more than 2^40 elements, an unspecified update kind, a decay outside
-  // [0, 1), or slice_bytes that is not a positive multiple of 64.
+  // [0, 1), a table of bad shape or number of buckets, or slice_bytes that is not a positive
+  // multiple of 64.
   static absl::StatusOr<SliceTable> Create(absl::Span<const v1::VariableSpec> variables,
                                            uint64_t slice_bytes);
 
@@ -54,6 +59,13 @@ class SliceTable {
     return variable == num_variables() ? size() : variables_[variable].first_slice;
   }
 
+  // Tables. A table's dimension is its row_elements_of().
+  bool is_table(uint32_t variable) const { return variables_[variable].num_buckets > 0; }
+  bool has_tables() const { return has_tables_; }
+  uint32_t num_buckets_of(uint32_t table) const { return variables_[table].num_buckets; }
+  // Returns the slice with the row of a key. It depends only on the key and the number of buckets.
+  uint32_t BucketOf(uint32_t table, uint64_t key) const;
+
   // The slice whose pushes carry the batch reports: the first one with versions; size() if there is
   // none.
   uint32_t report_slice() const { return report_slice_; }
@@ -63,6 +75,7 @@ class SliceTable {
     uint64_t num_elements = 0;
     uint64_t row_elements = 0;
     bool versioned = true;
+    uint32_t num_buckets = 0;  // 0: not a table
     uint32_t first_slice = 0;
   };
 
@@ -73,6 +86,7 @@ class SliceTable {
   std::vector<Variable> variables_;
   std::vector<Slice> slices_;
   uint32_t report_slice_ = 0;
+  bool has_tables_ = false;
 };
 
 }  // namespace shoal

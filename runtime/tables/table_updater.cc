@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -38,6 +39,9 @@ absl::Status CheckOptions(const TableOptions& options) {
   }
   if (!(options.l2 >= 0) || !std::isfinite(options.l2)) {
     return refused("l2", "must be a number of at least 0");
+  }
+  if (!(options.clip_by_value >= 0) || !std::isfinite(options.clip_by_value)) {
+    return refused("clip_by_value", "must be a number of at least 0");
   }
   const absl::Status initializer = ValidateInitializer(options.initializer);
   if (!initializer.ok()) return refused("initializer", initializer.message());
@@ -90,12 +94,14 @@ bool TableUpdater::Apply(const Update& update, const float* gradients,
   step.learning_rate = update.learning_rate;
   step.gradient_scale = update.scale;
   step.gradient = gradients;
-  if (options_.l2 > 0) {
+  if (options_.l2 > 0 || options_.clip_by_value > 0) {
     const float l2 = static_cast<float>(options_.l2);
+    const float bound = options_.clip_by_value > 0 ? static_cast<float>(options_.clip_by_value)
+                                                   : std::numeric_limits<float>::infinity();
     for (size_t r = 0; r < n; ++r) {
       for (size_t i = 0; i < dim(); ++i) {
-        scratch->gradient_[r * dim() + i] =
-            gradients[r * dim() + i] * update.scale + l2 * rows[r][i];
+        const float gradient = std::clamp(gradients[r * dim() + i] * update.scale, -bound, bound);
+        scratch->gradient_[r * dim() + i] = gradient + l2 * rows[r][i];
       }
     }
     step.gradient = scratch->gradient_.data();

@@ -25,7 +25,9 @@ struct TableOptions {
   // Adagrad with one accumulator for a row, to which it adds the mean of the squared gradient
   // (FBGEMM's EXACT_ROWWISE_ADAGRAD). `optimizer` must be kAdagrad.
   bool rowwise = false;
-  double l2 = 0;  // adds l2 * value to the gradient of a touched row
+  // Bounds every element of the scaled gradient; 0: off.
+  double clip_by_value = 0;
+  double l2 = 0;  // adds l2 * value to the gradient of a touched row, after clipping
   InitializerSpec initializer;
   // A row is stored from the update in which its key is seen for the n-th time; 0 and 1: the first.
   uint32_t min_count = 0;

@@ -13,11 +13,14 @@ namespace shoal {
 // Each slice takes at most 40 bytes in the header of a request or reply, and headers have at most
 // kMaxBulkHeaderBytes.
 inline constexpr size_t kMaxSlicesInGroup = 1024;
+// Fewer, so that the threads of a ps share the work on its buckets.
+inline constexpr size_t kMaxBucketsInGroup = 256;
 
 // Puts every slice into exactly one group. A group has slices of one ps, either all with versions
-// or all without, that are consecutive in the order in which a backward pass makes gradients final
-// (variables from last to first). It has at most `max_bytes` (a larger slice is alone) and
-// kMaxSlicesInGroup slices. Groups are in the order in which they become complete.
+// or all without, either all buckets of tables or none, that are consecutive in the order in which
+// a backward pass makes gradients final (variables from last to first). It has at most `max_bytes`
+// (a larger slice is alone) and kMaxSlicesInGroup slices, or at most kMaxBucketsInGroup buckets.
+// Groups are in the order in which they become complete.
 std::vector<ExchangeGroup> MakeExchangeGroups(const SliceTable& table,
                                               const std::vector<uint32_t>& owner,
                                               uint64_t max_bytes);

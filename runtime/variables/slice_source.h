@@ -8,6 +8,7 @@
 #include "absl/types/span.h"
 
 #include "base/interval_set.h"
+#include "runtime/variables/bucket_rows.h"
 
 namespace shoal {
 
@@ -25,8 +26,20 @@ class SliceSource {
     uint64_t value_version = 0;         // input and output, <= version
     std::vector<EpochBatches> applied;  // output, ASYNC
   };
+  // The same for a bucket of a table.
+  struct BucketContents {
+    BucketRows rows;  // output
+    // As in Contents.
+    uint64_t version = 0;
+    uint64_t value_version = 0;
+    std::vector<EpochBatches> applied;
+  };
   virtual ~SliceSource() = default;
   virtual absl::Status Fill(uint32_t slice, Contents* contents) = 0;
+  // Leaves the bucket without rows unless overridden: no row was trained.
+  virtual absl::Status FillBucket(uint32_t /*slice*/, BucketContents* /*contents*/) {
+    return absl::OkStatus();
+  }
 };
 
 }  // namespace shoal

@@ -19,12 +19,16 @@ constexpr size_t kRememberedCuts = 64;
 }  // namespace
 
 SliceStore::SliceState::SliceState(uint32_t slice, const VariableUpdater& updater,
-                                   const SliceShape& shape)
+                                   const SliceShape& shape, std::unique_ptr<Bucket> rows)
     : slice(slice),
       updater(&updater),
       shape(shape),
-      values(updater, shape.num_elements),
-      contributions(shape, &sync, &values) {}
+      values(updater, rows == nullptr ? shape.num_elements : 0),
+      dense_sum(shape, &values),
+      bucket(std::move(rows)),
+      rate_index(updater.rate_index()),
+      contributions(&sync,
+                    bucket == nullptr ? static_cast<ContributionSum*>(&dense_sum) : bucket.get()) {}
 
 SliceStore::SliceStore(const SliceStoreOptions& options, const SliceTable& table)
     : options_(options), table_(table), staging_(options.staging_bytes) {}
@@ -38,6 +42,7 @@ absl::StatusOr<std::unique_ptr<SliceStore>> SliceStore::Create(
   for (const v1::VariableSpec& spec : variables) {
     ASSIGN_OR_RETURN(VariableUpdater updater, store->rules_->UpdaterOf(spec));
     store->updaters_.push_back(std::move(updater));
+    if (spec.has_table()) RETURN_IF_ERROR(store->AddTable(spec));
   }
   store->owned_.assign(owned.begin(), owned.end());
   store->index_of_.assign(table.size(), kNotHere);
@@ -53,8 +58,10 @@ absl::StatusOr<std::unique_ptr<SliceStore>> SliceStore::Create(
     const SliceShape shape{cut.num_elements, cut.num_elements % row == 0 ? row : cut.num_elements};
     store->index_of_[slice] = static_cast<uint32_t>(store->states_.size());
     store->states_.push_back(
-        std::make_unique<SliceState>(slice, store->updaters_[cut.variable], shape));
+        std::make_unique<SliceState>(slice, store->updaters_[cut.variable], shape,
+                                     cut.is_bucket ? store->MakeBucket(slice) : nullptr));
     store->states_.back()->reports = slice == table.report_slice();
+    if (cut.is_bucket) store->states_.back()->rate_index = store->tables_[cut.variable].rate_index;
     if (table.is_versioned(cut.variable)) ++store->num_versioned_;
   }
   return store;
@@ -69,6 +76,7 @@ uint64_t SliceStore::free_staging_bytes() const { return staging_.free_bytes(); 
 
 std::vector<std::string> SliceStore::slot_names(uint32_t slice) const {
   std::vector<std::string> names;
+  if (StateOf(slice).bucket != nullptr) return names;
   for (const SlotSpec& slot : StateOf(slice).updater->slots()) names.push_back(slot.name);
   return names;
 }
@@ -97,8 +105,9 @@ absl::Status SliceStore::Load(const LoadOptions& options, SliceSource& source) {
 
 absl::Status SliceStore::LoadSlice(SliceState& state, const LoadOptions& options,
                                    SliceSource& source) {
-  state.values.Restart();
   state.poisoned = false;
+  if (state.bucket != nullptr) return LoadBucket(state, options, source);
+  state.values.Restart();
   SliceSource::Contents contents;
   contents.value = state.values.mutable_value();
   for (size_t k = 0; k < state.updater->num_slots(); ++k)
@@ -116,20 +125,42 @@ absl::Status SliceStore::LoadSlice(SliceState& state, const LoadOptions& options
                                             " has numbers that are not finite; remove this "
                                             "checkpoint to resume from the one before it"));
   }
+  return TakeVersions(state, options, contents.version, contents.value_version, &contents.applied);
+}
+
+absl::Status SliceStore::TakeVersions(SliceState& state, const LoadOptions& options,
+                                      uint64_t version, uint64_t value_version,
+                                      std::vector<EpochBatches>* applied) {
   if (options_.synchronous) {
-    if (contents.version != options.version || contents.value_version > options.version) {
-      return absl::DataLossError(absl::StrCat("slice ", state.slice, " is at version ",
-                                              contents.version, " (value ", contents.value_version,
-                                              "), the cut at ", options.version));
+    if (version != options.version || value_version > options.version) {
+      return absl::DataLossError(absl::StrCat("slice ", state.slice, " is at version ", version,
+                                              " (value ", value_version, "), the cut at ",
+                                              options.version));
     }
-    ResetSync(state, contents.version, contents.value_version);
+    ResetSync(state, version, value_version);
   } else {
-    state.updates = contents.version;
+    state.updates = version;
     state.applied.clear();
-    for (EpochBatches& epoch : contents.applied)
-      state.applied[epoch.epoch] = std::move(epoch.batches);
+    for (EpochBatches& epoch : *applied) state.applied[epoch.epoch] = std::move(epoch.batches);
   }
   return absl::OkStatus();
+}
+
+bool SliceStore::Fits(const SliceState& state, const Payload& payload) {
+  if (state.bucket == nullptr) {
+    return payload.kind != ContributionKind::kRows && PayloadFits(payload, state.shape);
+  }
+  const std::optional<RowGradients> rows = DecodeRows(payload, state.bucket->dim(), &row_scratch_);
+  if (!rows.has_value()) return false;
+  const uint32_t table = table_[state.slice].variable;
+  return std::all_of(rows->keys.begin(), rows->keys.end(),
+                     [&](uint64_t key) { return table_.BucketOf(table, key) == state.slice; });
+}
+
+bool SliceStore::IsFinite(const SliceState& state, const Payload& payload) {
+  if (state.bucket == nullptr) return PayloadIsFinite(payload, state.shape);
+  return RowsAreFinite(*DecodeRows(payload, state.bucket->dim(), &row_scratch_),
+                       state.bucket->dim());
 }
 
 PushOutcome SliceStore::Push(const SlicePush& push) {
@@ -247,8 +278,12 @@ void SliceStore::EmitCutPart(const SliceState& state, uint64_t cut, uint64_t ver
   part.version = version;
   const bool is_sync = options_.synchronous && state.is_versioned();
   part.value_version = is_sync ? state.sync.value_version() : version;
-  part.value = state.values.value();
-  part.slots = state.values.slots();
+  if (state.bucket != nullptr) {
+    part.rows = std::make_shared<const BucketRows>(state.bucket->Save(part.version));
+  } else {
+    part.value = state.values.value();
+    part.slots = state.values.slots();
+  }
   for (const auto& [epoch, batches] : state.applied) part.applied.push_back({epoch, batches});
   part.completes_cut = completes;
 }

@@ -17,10 +17,14 @@
 #include "runtime/plan/batch_key.h"
 #include "runtime/plan/slice_table.h"
 #include "runtime/plan/step_plan.h"
+#include "runtime/tables/row_slabs.h"
+#include "runtime/tables/table_updater.h"
 #include "runtime/variables/batch_decisions.h"
+#include "runtime/variables/bucket.h"
 #include "runtime/variables/contribution.h"
 #include "runtime/variables/cut_tracker.h"
 #include "runtime/variables/fold.h"
+#include "runtime/variables/row_payload.h"
 #include "runtime/variables/slice_source.h"
 #include "runtime/variables/slice_store_events.h"
 #include "runtime/variables/slice_values.h"
@@ -46,6 +50,7 @@ struct SliceStoreOptions {
   int64_t max_staleness = -1;
   // SYNC: the most bytes of contributions that arrived out of order.
   uint64_t staging_bytes = 256u << 20;
+  uint64_t seed = 0;      // of the run: the initial values of tables' rows
   UpdateSettings update;  // optimizer, schedule, clipping, averaging, groups
   // SYNC: the versions at which every slice is cut, in addition to requested ones.
   VersionSchedule cuts;
@@ -71,7 +76,7 @@ struct PullAnswer {
   State state = kNotYet;
   uint64_t version = 0;        // the slice's newest version
   uint64_t value_version = 0;  // kValue: the version in which the value was made
-  VersionBufferRef value;      // kValue: the slice's elements
+  VersionBufferRef value;      // kValue: the slice's elements; null for a bucket
 };
 
 struct WithholdAnswer {
@@ -83,6 +88,13 @@ struct WithholdAnswer {
 struct CutAnswer {
   bool passed = false;          // some slice has reached the version: nothing happens
   uint64_t newest_version = 0;  // the highest of all slices
+};
+
+// The memory of one table in one store.
+struct TableUse {
+  uint32_t table = 0;  // its variable
+  uint64_t rows = 0;
+  uint64_t bytes = 0;
 };
 
 // The state of one ps (or, in LOCAL, of the process): its slices, each with its versions and the
@@ -100,6 +112,9 @@ struct CutAnswer {
 //
 // A slice whose value or slots are not finite after an update is poisoned: it keeps the version
 // before the update, emits an event, and is neither updated nor cut until it is loaded again.
+//
+// A bucket of a table is a slice whose value is read by keys (ReadRows) and whose contributions
+// have kind kRows; everything else applies to it as well.
 //
 // For one thread at a time (a ps guards it with a mutex). It does not allocate in a steady state.
 // Its VersionBufferRefs may be read and dropped on any thread. The caller has checked identities,
@@ -143,6 +158,12 @@ class SliceStore {
 
   // SYNC: returns the value of exactly this version.
   PullAnswer TryPull(uint32_t slice, uint64_t version) const;
+  // For a bucket: as TryPull in SYNC, PullNewest in ASYNC; if the answer is kValue, writes the
+  // values of the keys' rows one after another.
+  PullAnswer ReadRows(uint32_t slice, uint64_t version, absl::Span<const uint64_t> keys,
+                      float* values) const;
+  // Returns the memory of every table that has a bucket here.
+  std::vector<TableUse> TablesInUse() const;
   // Returns the newest version and, in ASYNC, its value.
   PullAnswer PullNewest(uint32_t slice) const;
   // Returns kEveryVersion for a slice that receives no contributions.
@@ -172,13 +193,19 @@ class SliceStore {
 
  private:
   struct SliceState {
-    SliceState(uint32_t slice, const VariableUpdater& updater, const SliceShape& shape);
+    SliceState(uint32_t slice, const VariableUpdater& updater, const SliceShape& shape,
+               std::unique_ptr<Bucket> bucket);
     bool is_versioned() const { return updater->kind() != VariableUpdater::Kind::kNone; }
+    // The sum of a dense slice; null for a bucket, which has its own.
+    float* sum() { return bucket == nullptr ? values.sum() : nullptr; }
 
     uint32_t slice;  // global index
     const VariableUpdater* updater;
     SliceShape shape;
-    SliceValues values;
+    SliceValues values;  // without elements if the slice is a bucket
+    DenseSum dense_sum;
+    const std::unique_ptr<Bucket> bucket;  // null: a dense slice
+    uint32_t rate_index;
     bool reports = false;   // it is the table's report slice
     bool poisoned = false;  // its last update was not finite
     // SYNC
@@ -195,6 +222,11 @@ class SliceStore {
   const SliceState& StateOf(uint32_t slice) const { return *states_[index_of_[slice]]; }
   bool HasBatch(const SliceState& state, const BatchKey& batch) const;
   absl::Status LoadSlice(SliceState& state, const LoadOptions& options, SliceSource& source);
+  // Checks what a source says of a slice's versions, and starts from them.
+  absl::Status TakeVersions(SliceState& state, const LoadOptions& options, uint64_t version,
+                            uint64_t value_version, std::vector<EpochBatches>* applied);
+  bool Fits(const SliceState& state, const Payload& payload);
+  bool IsFinite(const SliceState& state, const Payload& payload);
   void EmitCutPart(const SliceState& state, uint64_t cut, uint64_t version, bool completes);
   // Returns false if the update was not finite; the slice is poisoned then.
   bool ApplyOrPoison(SliceState& state, const SliceValues::Step& update);
@@ -210,14 +242,30 @@ class SliceStore {
   void FinishStep(SliceState& state, float clip_scale, const float* contribution);
   void EmitStep(const SliceState& state, const StepPlan::Step& step);
 
+  // slice_store_buckets.cc
+  absl::Status AddTable(const v1::VariableSpec& spec);
+  std::unique_ptr<Bucket> MakeBucket(uint32_t slice);
+  absl::Status LoadBucket(SliceState& state, const LoadOptions& options, SliceSource& source);
+  // As ApplyOrPoison, for a bucket.
+  bool ApplyRowsOrPoison(SliceState& state, const Bucket::Step& update);
+
   // slice_store_async.cc
   PushOutcome PushAsync(SliceState& state, const SlicePush& push);
+  // Returns false if the update was not finite.
+  bool ApplyNow(SliceState& state, const Payload& payload);
   void CutAllNow(uint64_t version);
 
   const SliceStoreOptions options_;
   const SliceTable table_;
   std::unique_ptr<UpdateRules> rules_;
   std::vector<VariableUpdater> updaters_;  // indexed by variable
+  struct Table {
+    std::unique_ptr<TableUpdater> updater;
+    std::unique_ptr<SlabPool> pool;
+    uint32_t rate_index = 0;
+  };
+  std::map<uint32_t, Table> tables_;  // by variable
+  RowScratch row_scratch_;
   std::vector<uint32_t> owned_;
   // Indexed by global slice index; UINT32_MAX for slices of other stores.
   std::vector<uint32_t> index_of_;

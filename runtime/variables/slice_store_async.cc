@@ -17,22 +17,10 @@ PushOutcome SliceStore::PushAsync(SliceState& state, const SlicePush& push) {
     return PushOutcome::kStale;
   }
   const Payload payload{push.kind, push.data, push.bytes};
-  if (!PayloadFits(payload, state.shape)) return PushOutcome::kCorrupt;
-  if (!PayloadIsFinite(payload, state.shape)) return PushOutcome::kNonFinite;
+  if (!Fits(state, payload)) return PushOutcome::kCorrupt;
+  if (!IsFinite(state, payload)) return PushOutcome::kNonFinite;
 
-  SliceValues::Step update;
-  update.step = state.updates;
-  update.learning_rate = rules_->LearningRate(state.updater->rate_index(), update.step);
-  update.keep_previous = false;
-  const bool is_usable_in_place = push.kind != ContributionKind::kSparse &&
-                                  reinterpret_cast<uintptr_t>(push.data) % alignof(float) == 0;
-  if (is_usable_in_place) {
-    update.contribution = static_cast<const float*>(push.data);
-  } else {
-    FoldPayload(payload, state.shape, 1.0f, true, state.values.sum());
-    update.contribution = state.values.sum();
-  }
-  if (!ApplyOrPoison(state, update)) return PushOutcome::kWithheld;
+  if (!ApplyNow(state, payload)) return PushOutcome::kWithheld;
   state.applied[push.batch.epoch].Insert(push.batch.index);
   ++state.updates;
   events_.advances.push_back({state.slice, state.updates});
@@ -40,9 +28,30 @@ PushOutcome SliceStore::PushAsync(SliceState& state, const SlicePush& push) {
     const BatchReport report = push.report != nullptr ? *push.report : BatchReport();
     events_.steps.push_back({state.updates, push.batch.epoch, report.loss_sum,
                              report.regularization, report.correct, report.examples,
-                             LearningRateAt(update.step), staleness, report.metrics});
+                             LearningRateAt(state.updates - 1), staleness, report.metrics});
   }
   return PushOutcome::kAccepted;
+}
+
+bool SliceStore::ApplyNow(SliceState& state, const Payload& payload) {
+  const float learning_rate = rules_->LearningRate(state.rate_index, state.updates);
+  if (state.bucket != nullptr) {
+    state.bucket->Add(payload, 1, true);
+    return ApplyRowsOrPoison(state, {state.updates, state.updates, learning_rate, 1});
+  }
+  SliceValues::Step update;
+  update.step = state.updates;
+  update.learning_rate = learning_rate;
+  update.keep_previous = false;
+  const bool is_usable_in_place = payload.kind != ContributionKind::kSparse &&
+                                  reinterpret_cast<uintptr_t>(payload.data) % alignof(float) == 0;
+  if (is_usable_in_place) {
+    update.contribution = static_cast<const float*>(payload.data);
+  } else {
+    FoldPayload(payload, state.shape, 1.0f, true, state.values.sum());
+    update.contribution = state.values.sum();
+  }
+  return ApplyOrPoison(state, update);
 }
 
 void SliceStore::CutAllNow(uint64_t version) {

@@ -12,6 +12,7 @@ absl::StatusOr<SliceStoreOptions> SliceStoreOptionsFrom(const v1::RunConfig& run
   const uint64_t last_step = plan.LastStep(run.max_steps(), run.num_epochs());
   SliceStoreOptions options;
   options.synchronous = IsSynchronous(run);
+  options.seed = run.seed();
   if (run.num_epochs() > 0) options.end_epoch = run.num_epochs();
   if (!options.synchronous) options.max_staleness = run.sync().max_staleness();
   options.cuts = VersionSchedule{run.checkpoint().save_every(), last_step};

@@ -2,9 +2,11 @@
 #define SHOAL_RUNTIME_VARIABLES_SLICE_STORE_EVENTS_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "base/interval_set.h"
+#include "runtime/variables/bucket_rows.h"
 #include "runtime/variables/metric_sums.h"
 #include "runtime/variables/version_buffer.h"
 
@@ -40,8 +42,9 @@ struct SliceStoreEvents {
     VersionBufferRef value;
     // All slots one after another (see VariableUpdater::slot_stride); null if there are none.
     VersionBufferRef slots;
-    std::vector<EpochBatches> applied;  // ASYNC: the batches that the value contains
-    bool completes_cut = false;         // it is the last part of this store
+    std::shared_ptr<const BucketRows> rows;  // of a bucket, which has neither value nor slots
+    std::vector<EpochBatches> applied;       // ASYNC: the batches that the value contains
+    bool completes_cut = false;              // it is the last part of this store
   };
   // SYNC with clipping by global norm: the slice has all contributions of `step` and waits for
   // ApplyScale.

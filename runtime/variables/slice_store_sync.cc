@@ -22,8 +22,8 @@ PushOutcome SliceStore::PushSync(SliceState& state, const SlicePush& push) {
   if (arrival == SyncSlice::Arrival::kDuplicate) return PushOutcome::kDuplicate;
   if (arrival == SyncSlice::Arrival::kAhead) return PushOutcome::kAhead;
   if (decisions_.IsRefused(push.batch)) return PushOutcome::kWithheld;
-  if (!PayloadFits(payload, state.shape)) return PushOutcome::kCorrupt;
-  if (!PayloadIsFinite(payload, state.shape)) return PushOutcome::kNonFinite;
+  if (!Fits(state, payload)) return PushOutcome::kCorrupt;
+  if (!IsFinite(state, payload)) return PushOutcome::kNonFinite;
   if (arrival == SyncSlice::Arrival::kLater &&
       !state.contributions.Keep(push.position, payload, push.examples)) {
     return PushOutcome::kBusy;
@@ -52,7 +52,7 @@ void SliceStore::Progress(SliceState& state) {
   };
   while (!state.poisoned && !state.waits_for_scale && state.contributions.AddReady(is_skipped)) {
     if (MustWaitForScale(state)) return;
-    FinishStep(state, 1.0f, state.values.sum());
+    FinishStep(state, 1.0f, state.sum());
   }
 }
 
@@ -64,7 +64,9 @@ bool SliceStore::MustWaitForScale(SliceState& state) {
   state.waits_for_scale = true;
   const double scale = state.contributions.MeanScale();
   const double squares =
-      SumOfSquares({state.values.sum(), static_cast<size_t>(state.shape.num_elements)});
+      state.bucket != nullptr
+          ? state.bucket->SquaresOfSums()
+          : SumOfSquares({state.values.sum(), static_cast<size_t>(state.shape.num_elements)});
   events_.norms.push_back({state.sync.version(), state.slice, squares * scale * scale});
   return true;
 }
@@ -73,7 +75,7 @@ void SliceStore::ApplyScale(uint64_t step, double scale) {
   for (const std::unique_ptr<SliceState>& state : states_) {
     if (!state->waits_for_scale || state->sync.version() != step) continue;
     state->waits_for_scale = false;
-    FinishStep(*state, static_cast<float>(scale), state->values.sum());
+    FinishStep(*state, static_cast<float>(scale), state->sum());
     Progress(*state);
   }
 }
@@ -82,10 +84,14 @@ void SliceStore::FinishStep(SliceState& state, float clip_scale, const float* co
   SyncSlice& sync = state.sync;
   const uint64_t step = sync.version();
   const bool makes_value = sync.num_added() > 0;
-  if (makes_value) {
+  if (makes_value && state.bucket != nullptr) {
+    Bucket::Step update{step, sync.value_version(), rules_->LearningRate(state.rate_index, step),
+                        state.contributions.MeanScale() * clip_scale};
+    if (!ApplyRowsOrPoison(state, update)) return;
+  } else if (makes_value) {
     SliceValues::Step update;
     update.step = step;
-    update.learning_rate = rules_->LearningRate(state.updater->rate_index(), step);
+    update.learning_rate = rules_->LearningRate(state.rate_index, step);
     update.scale = state.contributions.MeanScale() * clip_scale;
     update.contribution = contribution;
     if (state.updater->kind() != VariableUpdater::Kind::kOptimizer) {

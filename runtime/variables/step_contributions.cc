@@ -42,7 +42,7 @@ bool StepContributions::IsWholeStep(const Payload& payload) const {
 void StepContributions::AddNext(const Payload& payload, uint32_t examples) {
   // A step planned with one batch is that batch's mean, bit for bit.
   const float weight = sync_.num_positions() == 1 ? 1.0f : static_cast<float>(examples);
-  FoldPayload(payload, shape_, weight, sync_.num_added() == 0, values_.sum());
+  sum_.Add(payload, weight, sync_.num_added() == 0);
   sync_.AddNext(examples);
 }
 

@@ -14,14 +14,36 @@
 
 namespace shoal {
 
+// Where the contributions to a slice's next version are added.
+class ContributionSum {
+ public:
+  virtual ~ContributionSum() = default;
+  // Computes sum = weight * payload if `is_first`, else sum += weight * payload. The payload fits
+  // the slice.
+  virtual void Add(const Payload& payload, float weight, bool is_first) = 0;
+};
+
+// The sum of a dense slice, as FoldPayload computes it.
+class DenseSum : public ContributionSum {
+ public:
+  // `values` must outlive the object.
+  DenseSum(const SliceShape& shape, SliceValues* values) : shape_(shape), values_(*values) {}
+  void Add(const Payload& payload, float weight, bool is_first) override {
+    FoldPayload(payload, shape_, weight, is_first, values_.sum());
+  }
+
+ private:
+  const SliceShape shape_;
+  SliceValues& values_;
+};
+
 // SYNC: the contributions to the next step of one slice, until they are in the slice's sum. The one
 // of the lowest missing position is added when it arrives; those of later positions are copied and
 // wait. For one thread at a time.
 class StepContributions {
  public:
-  // `sync` records what has arrived, `values` has the sum; both must outlive this object.
-  StepContributions(const SliceShape& shape, SyncSlice* sync, SliceValues* values)
-      : shape_(shape), sync_(*sync), values_(*values) {}
+  // `sync` records what has arrived; both must outlive this object.
+  StepContributions(SyncSlice* sync, ContributionSum* sum) : sync_(*sync), sum_(*sum) {}
 
   // Drops what waits. `staging` has the memory for contributions of steps with at most
   // `max_positions` positions.
@@ -53,9 +75,8 @@ class StepContributions {
     uint32_t examples = 0;
   };
 
-  const SliceShape shape_;
   SyncSlice& sync_;
-  SliceValues& values_;
+  ContributionSum& sum_;
   StagingPool* staging_ = nullptr;
   std::vector<Waiting> waiting_;  // indexed by position
 };

@@ -45,7 +45,8 @@ class StepContributionsTest : public ::testing::Test {
   StagingPool staging_{128};
   SyncSlice sync_{3};
   SliceValues values_{updater_, 2};
-  StepContributions contributions_{{2, 1}, &sync_, &values_};
+  DenseSum sum_{{2, 1}, &values_};
+  StepContributions contributions_{&sync_, &sum_};
 };
 
 TEST_F(StepContributionsTest, LaterPositionsWaitAndAreAddedInOrder) {

@@ -29,6 +29,7 @@ UpdateSettings::Group SettingsOf(const v1::OptimizerConfig& config, int index,
 absl::StatusOr<UpdateSettings> UpdateSettingsFrom(const v1::OptimizerConfig& optimizer,
                                                   int64_t total_updates) {
   UpdateSettings settings;
+  settings.total_updates = total_updates;
   ASSIGN_OR_RETURN(settings.optimizer, OptimizerOptionsFrom(optimizer));
   ASSIGN_OR_RETURN(settings.schedule, ScheduleOptionsFrom(optimizer, total_updates));
   settings.clip_by_value = optimizer.clip_by_value();
@@ -59,6 +60,12 @@ absl::Status UpdateRules::Add(const OptimizerOptions& optimizer,
   rules_.push_back(std::move(rule));
   rates_.push_back({std::move(rates)});
   return absl::OkStatus();
+}
+
+absl::StatusOr<uint32_t> UpdateRules::AddRate(const LearningRateScheduleOptions& schedule) {
+  ASSIGN_OR_RETURN(LearningRateSchedule rates, LearningRateSchedule::Create(schedule));
+  rates_.push_back({std::move(rates)});
+  return static_cast<uint32_t>(rates_.size() - 1);
 }
 
 absl::StatusOr<VariableUpdater> UpdateRules::UpdaterOf(const v1::VariableSpec& variable) const {

@@ -35,6 +35,9 @@ class UpdateRules {
   // VariableUpdater.
   absl::StatusOr<VariableUpdater> UpdaterOf(const v1::VariableSpec& variable) const;
 
+  // Adds a learning rate, for a table. Returns its rate_index.
+  absl::StatusOr<uint32_t> AddRate(const LearningRateScheduleOptions& schedule);
+
   // Returns the learning rate of the updaters with that rate_index(), in a step. 0 is the index of
   // the run's own rate. A rate is computed once per step.
   float LearningRate(uint32_t rate_index, uint64_t step) {
@@ -57,7 +60,8 @@ class UpdateRules {
   absl::Status Add(const OptimizerOptions& optimizer, const LearningRateScheduleOptions& schedule);
 
   const UpdateSettings settings_;
-  // Both are indexed by rate_index: the run's own, then that of each group.
+  // Both are indexed by rate_index: the run's own, then that of each group; rates_ has those of
+  // tables too.
   std::vector<std::unique_ptr<UpdateRule>> rules_;
   std::vector<Rate> rates_;
 };

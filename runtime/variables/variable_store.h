@@ -23,6 +23,15 @@ struct ExchangeGroup {
   uint64_t bytes = 0;            // the bytes of all slices' values
   // If false, the slices receive no contributions and are pulled once per lineage.
   bool versioned = true;
+  // The slices are buckets of tables, perhaps of several: a pull names the keys of the rows.
+  bool buckets = false;
+};
+
+// The rows of one bucket that a pull reads.
+struct RowPull {
+  const uint64_t* keys = nullptr;  // rising
+  uint32_t num_keys = 0;
+  float* values = nullptr;  // where to write the rows' values, one after another
 };
 
 // One round trip for one group: pushes contributions of a batch, pulls values, or both. All memory
@@ -54,6 +63,9 @@ struct Exchange {
   uint64_t pull_version = 0;
   // Indexed by slice in the group; a null element means that the slice is not wanted.
   float* const* pull_data = nullptr;
+  // For a group of buckets, instead of pull_data; indexed by slice in the group. A bucket without
+  // keys is asked for its version only, and waited for like the others.
+  const RowPull* pull_rows = nullptr;
   bool versions_only = false;  // return only versions, without waiting
   absl::Duration park = absl::ZeroDuration();
 };

@@ -33,6 +33,8 @@ struct UpdateSettings {
   double moving_average_decay = 0;
   // The parameter groups of the run (optimizer.group). Null: there are none.
   std::shared_ptr<const OptimizerGroups> groups;
+  // The updates of the whole run, for schedules without decay_steps; 0: not known.
+  int64_t total_updates = 0;
   struct Group {
     OptimizerOptions optimizer;
     LearningRateScheduleOptions schedule;

@@ -22,9 +22,9 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "runtime/tables/bucket.h"
 #include "runtime/tables/row_slabs.h"
 #include "runtime/tables/table_updater.h"
+#include "runtime/variables/bucket.h"
 
 namespace shoal {
 namespace {
@@ -54,10 +54,16 @@ class Table {
       : name_(std::move(name)),
         updater_(TableUpdater::Create(options, 1).value()),
         pool_(updater_->row_floats()),
-        bucket_(updater_.get(), &pool_, 1) {
-    bucket_.Reset(0, 1);
+        bucket_(updater_.get(), &pool_) {
     std::vector<float> row(updater_->row_floats(), 0.5f);
-    for (uint64_t rank = 0; rank < num_keys; ++rank) bucket_.Load(MixBits(rank), 0, row);
+    BucketRows rows;
+    for (uint64_t rank = 0; rank < num_keys; ++rank) rows.keys.push_back(MixBits(rank));
+    std::sort(rows.keys.begin(), rows.keys.end());
+    rows.touched.assign(num_keys, 0);
+    for (uint64_t rank = 0; rank < num_keys; ++rank) {
+      rows.rows.insert(rows.rows.end(), row.begin(), row.end());
+    }
+    CHECK_OK(bucket_.Load(0, rows));
     batches_.resize(kBatches);
     uint64_t drawn = 0;
     for (std::vector<uint64_t>& keys : batches_) {
@@ -78,13 +84,16 @@ class Table {
     uint64_t rows = 0;
     const absl::Time end = absl::Now() + duration;
     while (absl::Now() < end) {
-      const std::vector<uint64_t>& keys = batches_[bucket_.version() % kBatches];
+      const std::vector<uint64_t>& keys = batches_[version_ % kBatches];
+      payload_.resize(RowPayloadBytes(keys.size(), updater_->dim()));
+      EncodeRows({keys, gradients_.data()}, updater_->dim(), payload_.data());
       const int64_t begin = CpuNanos();
-      bucket_.Read(bucket_.version(), keys, values_.data());
+      bucket_.Read(version_, false, keys, values_.data());
       const int64_t have_read = CpuNanos();
-      bucket_.Push(bucket_.version(), 0, 1, {keys, gradients_.data()});
+      bucket_.Add({ContributionKind::kRows, payload_.data(), payload_.size()}, 1, true);
       const int64_t have_pushed = CpuNanos();
-      CHECK(bucket_.Apply(1e-3f, true, 1));
+      CHECK(bucket_.Apply({version_, version_, 1e-3f, 1}));
+      ++version_;
       const int64_t have_updated = CpuNanos();
       read += static_cast<double>(have_read - begin);
       pushed += static_cast<double>(have_pushed - have_read);
@@ -114,6 +123,8 @@ class Table {
   Bucket bucket_;
   std::vector<std::vector<uint64_t>> batches_;
   std::vector<float> gradients_, values_;
+  std::vector<char> payload_;
+  uint64_t version_ = 0;
   std::vector<double> read_, pushed_, updated_;
 };
 

@@ -188,9 +188,9 @@ KernelBackend CpuKernelBackend() {
   backend.create_kernel = [](const KernelRequest& request) { return CreateCpuKernel(request); };
   backend.supports_layout = CpuKernelSupportsLayout;
   backend.set_threads = cpu::SetOmpThreads;
-  backend.fused_ops = {"Dense",    "DenseGrad",    "Conv",      "MaxPool",
-                       "ConvPool", "ConvPoolGrad", "BatchNorm", "EmbeddingBagGrad",
-                       "ConvBatchNormGrad"};
+  backend.fused_ops = {"Dense",     "DenseGrad",        "Conv",
+                       "MaxPool",   "ConvPool",         "ConvPoolGrad",
+                       "BatchNorm", "EmbeddingBagGrad", "ConvBatchNormGrad"};
   return backend;
 }
 

@@ -1,10 +1,11 @@
-#include "runtime/tables/bucket.h"
+#include "runtime/variables/bucket.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "base/log.h"
-#include "ml/optim/all_finite.h"
+#include "base/status_macros.h"
+#include "ml/optim/gradient_clipping.h"
 
 namespace shoal {
 namespace {
@@ -15,52 +16,62 @@ constexpr size_t kScannedAtLeast = 64;
 
 }  // namespace
 
-PushOutcome CheckRowGradients(const RowGradients& rows, size_t dim) {
-  for (size_t i = 1; i < rows.keys.size(); ++i) {
-    if (rows.keys[i - 1] >= rows.keys[i]) return PushOutcome::kCorrupt;
-  }
-  return AllFinite(rows.gradients, rows.keys.size() * dim) ? PushOutcome::kAccepted
-                                                           : PushOutcome::kNonFinite;
-}
-
-Bucket::Bucket(const TableUpdater* updater, SlabPool* pool, uint32_t max_positions)
-    : updater_(*updater),
-      dim_(updater->dim()),
-      slabs_(pool),
-      scratch_(*updater),
-      sync_(max_positions),
-      staged_(max_positions) {
+Bucket::Bucket(const TableUpdater* updater, SlabPool* pool)
+    : updater_(*updater), dim_(updater->dim()), slabs_(pool), scratch_(*updater) {
   CHECK_EQ(pool->row_floats(), updater->row_floats());
 }
 
-void Bucket::Reset(uint64_t version, uint32_t num_positions) {
+absl::Status Bucket::Load(uint64_t version, const BucketRows& rows) {
+  RETURN_IF_ERROR(CheckBucketRows(rows, version, updater_.row_floats()));
   index_.Clear();
   slabs_.Clear();
-  num_rows_ = 0;
   scanned_ = 0;
-  for (Staged& staged : staged_) staged = Staged();
   sums_.Clear();
   undo_.Clear();
-  sync_.Reset(version, version, num_positions);
-}
-
-void Bucket::Load(uint64_t key, uint64_t touched, absl::Span<const float> row) {
-  CHECK_EQ(row.size(), updater_.row_floats());
-  const uint32_t number = slabs_.Take();
-  std::memcpy(slabs_[number], row.data(), row.size() * sizeof(float));
-  index_.Insert(key, number, static_cast<uint32_t>(touched));
-  ++num_rows_;
-}
-
-void Bucket::LoadCount(uint64_t key, uint32_t count) { index_.Insert(key, kNoRow, count); }
-
-uint64_t Bucket::bytes() const {
-  uint64_t staged = 0;
-  for (const Staged& one : staged_) {
-    staged += one.keys.capacity() * sizeof(uint64_t) + one.gradients.capacity() * sizeof(float);
+  num_rows_ = rows.keys.size();
+  for (size_t i = 0; i < rows.keys.size(); ++i) {
+    const uint32_t number = slabs_.Take();
+    std::memcpy(slabs_[number], rows.rows.data() + i * updater_.row_floats(),
+                updater_.row_floats() * sizeof(float));
+    index_.Insert(rows.keys[i], number, rows.touched[i]);
   }
-  return index_.bytes() + staged + sums_.bytes() + undo_.bytes();
+  for (size_t i = 0; i < rows.counted_keys.size(); ++i) {
+    index_.Insert(rows.counted_keys[i], kNoRow, rows.counts[i]);
+  }
+  return absl::OkStatus();
 }
+
+BucketRows Bucket::Save(uint64_t version) const {
+  std::vector<const RowIndex::Entry*> stored, counted;
+  index_.ForEach([&](const RowIndex::Entry& entry) {
+    if (!entry.has_row()) {
+      counted.push_back(&entry);
+    } else if (!IsIdle(entry.stamp, version)) {
+      stored.push_back(&entry);
+    }
+  });
+  const auto by_key = [](const RowIndex::Entry* a, const RowIndex::Entry* b) {
+    return a->key < b->key;
+  };
+  std::sort(stored.begin(), stored.end(), by_key);
+  std::sort(counted.begin(), counted.end(), by_key);
+  const size_t row_floats = updater_.row_floats();
+  BucketRows saved;
+  saved.rows.resize(stored.size() * row_floats);
+  for (const RowIndex::Entry* entry : stored) {
+    std::memcpy(saved.rows.data() + saved.keys.size() * row_floats, slabs_[entry->row()],
+                row_floats * sizeof(float));
+    saved.keys.push_back(entry->key);
+    saved.touched.push_back(entry->stamp);
+  }
+  for (const RowIndex::Entry* entry : counted) {
+    saved.counted_keys.push_back(entry->key);
+    saved.counts.push_back(entry->stamp);
+  }
+  return saved;
+}
+
+uint64_t Bucket::bytes() const { return index_.bytes() + sums_.bytes() + undo_.bytes(); }
 
 uint64_t Bucket::Sums::bytes() const {
   return index.bytes() + keys.capacity() * sizeof(uint64_t) + gradients.capacity() * sizeof(float);
@@ -84,59 +95,10 @@ void Bucket::Undo::Clear() {
   stamps.clear();
 }
 
-PushOutcome Bucket::Push(uint64_t step, uint32_t position, uint32_t examples,
-                         const RowGradients& rows) {
-  switch (sync_.Classify(step, position)) {
-    case SyncSlice::Arrival::kDuplicate:
-      return PushOutcome::kDuplicate;
-    case SyncSlice::Arrival::kAhead:
-      return PushOutcome::kAhead;
-    case SyncSlice::Arrival::kNext:
-      AddNext(examples, rows);
-      TakeStaged();
-      return PushOutcome::kAccepted;
-    case SyncSlice::Arrival::kLater:
-      break;
-  }
-  Staged& staged = staged_[position];
-  if (position < sync_.next_position() || staged.passed_over) return PushOutcome::kWithheld;
-  staged.keys.assign(rows.keys.begin(), rows.keys.end());
-  staged.gradients.assign(rows.gradients, rows.gradients + rows.keys.size() * dim_);
-  staged.examples = examples;
-  sync_.Keep(position);
-  return PushOutcome::kAccepted;
-}
-
-void Bucket::PassOver(uint32_t position) {
-  if (sync_.Has(version(), position) || position < sync_.next_position()) return;
-  staged_[position].passed_over = true;
-  TakeStaged();
-}
-
-void Bucket::AddNext(uint32_t examples, const RowGradients& rows) {
-  AddToSums(rows, static_cast<float>(examples));
-  sync_.AddNext(examples);
-}
-
-void Bucket::TakeStaged() {
-  while (!sync_.AllThrough()) {
-    Staged& staged = staged_[sync_.next_position()];
-    if (staged.passed_over) {
-      staged.passed_over = false;
-      sync_.PassOverNext();
-    } else if (sync_.HasArrived(sync_.next_position())) {
-      AddNext(staged.examples, {staged.keys, staged.gradients.data()});
-      staged.keys.clear();
-      staged.gradients.clear();
-    } else {
-      return;
-    }
-  }
-}
-
 // sum = weight * gradient for a key that is new in this step, else sum += weight * gradient: one
 // multiplication and one addition, as FoldPayload does for dense variables.
-void Bucket::AddToSums(const RowGradients& rows, float weight) {
+void Bucket::Add(const Payload& payload, float weight, bool /*is_first*/) {
+  const RowGradients rows = DecodeRows(payload, dim_, &row_scratch_).value();
   for (size_t i = 0; i < rows.keys.size(); ++i) {
     const float* const gradient = rows.gradients + i * dim_;
     const RowIndex::Entry* const entry = sums_.index.Find(rows.keys[i]);
@@ -153,50 +115,33 @@ void Bucket::AddToSums(const RowGradients& rows, float weight) {
   }
 }
 
-bool Bucket::Apply(float learning_rate, bool is_scaled, uint32_t num_positions_of_next_step) {
-  DCHECK(IsComplete());
-  if (sync_.num_added() == 0) {
-    sync_.Advance(/*made_value=*/false, num_positions_of_next_step);
-    return true;
-  }
-  const float scale = is_scaled ? 1.0f / static_cast<float>(sync_.examples()) : 1.0f;
-  if (!ApplySums(learning_rate, scale)) return false;
-  sync_.Advance(/*made_value=*/true, num_positions_of_next_step);
-  return true;
-}
+double Bucket::SquaresOfSums() const { return SumOfSquares(sums_.gradients); }
 
-bool Bucket::ApplyNow(const RowGradients& rows, float learning_rate) {
-  AddToSums(rows, 1);
-  if (!ApplySums(learning_rate, 1)) return false;
-  sync_.Advance(/*made_value=*/true, 0);
-  return true;
-}
-
-bool Bucket::ApplySums(float learning_rate, float scale) {
+bool Bucket::Apply(const Step& step) {
   std::swap(undo_.index, sums_.index);
   std::swap(undo_.keys, sums_.keys);
   undo_.before.resize(undo_.keys.size());
   undo_.stamps.resize(undo_.keys.size());
   undo_.rows.resize(undo_.keys.size() * updater_.row_floats());
   TableUpdater::Update update;
-  update.step = static_cast<int64_t>(version()) + 1;
-  update.learning_rate = learning_rate;
-  update.scale = scale;
+  update.step = static_cast<int64_t>(step.version) + 1;
+  update.learning_rate = step.learning_rate;
+  update.scale = step.scale;
   for (size_t begin = 0; begin < undo_.keys.size(); begin += TableUpdater::kBlockRows) {
     const size_t end = std::min(begin + TableUpdater::kBlockRows, undo_.keys.size());
-    if (ApplyBlock(begin, end, update)) continue;
+    if (ApplyBlock(begin, end, update, step.version)) continue;
     RollBack(end);
     sums_.Clear();
     undo_.Clear();
-    sync_.Reset(version(), sync_.value_version(), 0);
     return false;
   }
-  RemoveSomeIdle(kScannedAtLeast + kScannedPerRow * undo_.keys.size());
+  RemoveSomeIdle(kScannedAtLeast + kScannedPerRow * undo_.keys.size(), step.value_version);
   sums_.Clear();
   return true;
 }
 
-bool Bucket::ApplyBlock(size_t begin, size_t end, const TableUpdater::Update& update) {
+bool Bucket::ApplyBlock(size_t begin, size_t end, const TableUpdater::Update& update,
+                        uint64_t version) {
   const RowIndex::Entry* entries[TableUpdater::kBlockRows];
   float* rows[TableUpdater::kBlockRows];
   const size_t n = end - begin;
@@ -209,7 +154,7 @@ bool Bucket::ApplyBlock(size_t begin, size_t end, const TableUpdater::Update& up
     }
   }
   // Rows that are stored first: an insertion may move entries.
-  const auto stamp = static_cast<uint32_t>(version() + 1);
+  const auto stamp = static_cast<uint32_t>(version + 1);
   bool all_are_stored = true;
   for (size_t r = 0; r < n; ++r) {
     rows[r] = nullptr;
@@ -228,7 +173,7 @@ bool Bucket::ApplyBlock(size_t begin, size_t end, const TableUpdater::Update& up
     rows[r] = slabs_[entry->row()];
     std::memcpy(undo_.row(begin + r, updater_.row_floats()), rows[r],
                 updater_.row_floats() * sizeof(float));
-    if (!IsIdle(entry->stamp, version())) {
+    if (!IsIdle(entry->stamp, version)) {
       entry->stamp = stamp;
     } else if (updater_.options().min_count <= 1) {
       entry->stamp = stamp;
@@ -316,9 +261,8 @@ bool Bucket::IsIdle(uint32_t stamp, uint64_t version) const {
 
 // A row that is idle reads as one that was never trained from then on, so its memory can be reused
 // at any time after that, and which rows this update finds does not matter.
-void Bucket::RemoveSomeIdle(size_t num_entries) {
+void Bucket::RemoveSomeIdle(size_t num_entries, uint64_t oldest_readable) {
   if (updater_.options().idle_updates == 0) return;
-  const uint64_t oldest_readable = sync_.value_version();  // It becomes the previous version.
   index_.Scan(&scanned_, num_entries, [&](const RowIndex::Entry& entry) {
     if (entry.has_row() && IsIdle(entry.stamp, oldest_readable)) idle_.push_back(entry.key);
   });
@@ -330,24 +274,10 @@ void Bucket::RemoveSomeIdle(size_t num_entries) {
   idle_.clear();
 }
 
-Bucket::Value Bucket::Find(uint64_t version) const {
-  switch (sync_.Find(version)) {
-    case SyncSlice::Value::kCurrent:
-      return Value::kCurrent;
-    case SyncSlice::Value::kPrevious:
-      return Value::kPrevious;
-    case SyncSlice::Value::kNotYet:
-      return Value::kNotYet;
-    case SyncSlice::Value::kGone:
-      break;
-  }
-  return Value::kGone;
-}
-
-void Bucket::Read(uint64_t version, absl::Span<const uint64_t> keys, float* values) const {
+void Bucket::Read(uint64_t version, bool is_previous, absl::Span<const uint64_t> keys,
+                  float* values) const {
   constexpr size_t kGroup = 32;
   const RowIndex::Entry* entries[kGroup];
-  const bool is_previous = Find(version) == Value::kPrevious;
   for (size_t begin = 0; begin < keys.size(); begin += kGroup) {
     const size_t n = std::min(kGroup, keys.size() - begin);
     index_.Find(keys.subspan(begin, n), entries);

@@ -1,4 +1,4 @@
-#include "runtime/tables/bucket.h"
+#include "runtime/variables/bucket.h"
 
 #include <algorithm>
 #include <cmath>
@@ -17,12 +17,15 @@
 
 #include "base/random.h"
 #include "base/status_matchers.h"
+#include "runtime/variables/row_payload.h"
+#include "runtime/variables/staging_pool.h"
+#include "runtime/variables/step_contributions.h"
+#include "runtime/variables/sync_slice.h"
 
 namespace shoal {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 constexpr uint32_t kDim = 5;
 constexpr uint64_t kSeed = 7;
@@ -125,24 +128,75 @@ class SimpleBucket {
   std::map<uint64_t, Row> rows_;
 };
 
-std::map<uint64_t, std::vector<float>> Stored(const Bucket& bucket, size_t row_floats) {
-  std::map<uint64_t, std::vector<float>> stored;
-  bucket.ForEach([&](uint64_t key, uint64_t,
-                     const float* row) { stored[key] = std::vector<float>(row, row + row_floats); },
-                 [](uint64_t, uint32_t) {});
-  return stored;
-}
+// A bucket with the bookkeeping of its slice, as SliceStore combines them.
+class SyncBucket {
+ public:
+  SyncBucket(const TableUpdater* updater, SlabPool* pool) : bucket_(updater, pool) {}
 
-// The rows with the versions that made them.
-std::map<uint64_t, std::pair<uint64_t, std::vector<float>>> Contents(const Bucket& bucket,
-                                                                     size_t row_floats) {
-  std::map<uint64_t, std::pair<uint64_t, std::vector<float>>> contents;
-  bucket.ForEach(
-      [&](uint64_t key, uint64_t touched, const float* row) {
-        contents[key] = {touched, std::vector<float>(row, row + row_floats)};
-      },
-      [](uint64_t, uint32_t) {});
-  return contents;
+  absl::Status Load(uint64_t version, const BucketRows& rows, uint32_t num_positions) {
+    sync_.Reset(version, version, num_positions);
+    contributions_.Restart(8, &staging_);
+    return bucket_.Load(version, rows);
+  }
+  uint64_t version() const { return sync_.version(); }
+  const Bucket& rows() const { return bucket_; }
+  BucketRows Save() const { return bucket_.Save(version()); }
+
+  PushOutcome Push(uint64_t step, uint32_t position, const Contribution& one) {
+    std::vector<char> bytes(RowPayloadBytes(one.keys.size(), kDim));
+    EncodeRows(one.view(), kDim, bytes.data());
+    const Payload payload{ContributionKind::kRows, bytes.data(), bytes.size()};
+    switch (sync_.Classify(step, position)) {
+      case SyncSlice::Arrival::kDuplicate:
+        return PushOutcome::kDuplicate;
+      case SyncSlice::Arrival::kAhead:
+        return PushOutcome::kAhead;
+      case SyncSlice::Arrival::kLater:
+        EXPECT_TRUE(contributions_.Keep(position, payload, one.examples));
+        return PushOutcome::kAccepted;
+      case SyncSlice::Arrival::kNext:
+        contributions_.AddNext(payload, one.examples);
+        return PushOutcome::kAccepted;
+    }
+    return PushOutcome::kNone;
+  }
+  // Returns whether the step has all positions that are not skipped.
+  bool IsComplete(const std::set<uint32_t>& skipped = {}) {
+    return contributions_.AddReady([&](uint32_t position) { return skipped.count(position) > 0; });
+  }
+  bool Apply(uint32_t num_positions_of_next_step) {
+    const bool makes_value = sync_.num_added() > 0;
+    const Bucket::Step step{version(), sync_.value_version(), kRate, contributions_.MeanScale()};
+    if (makes_value && !bucket_.Apply(step)) return false;
+    sync_.Advance(makes_value, num_positions_of_next_step);
+    return true;
+  }
+  bool IsReadable(uint64_t version) const {
+    return sync_.Find(version) == SyncSlice::Value::kCurrent ||
+           sync_.Find(version) == SyncSlice::Value::kPrevious;
+  }
+  std::vector<float> Read(uint64_t version, uint64_t key) const {
+    std::vector<float> value(kDim);
+    bucket_.Read(version, sync_.Find(version) == SyncSlice::Value::kPrevious, {&key, 1},
+                 value.data());
+    return value;
+  }
+
+ private:
+  Bucket bucket_;
+  SyncSlice sync_{8};
+  StagingPool staging_{1 << 20};
+  StepContributions contributions_{&sync_, &bucket_};
+};
+
+std::map<uint64_t, std::vector<float>> Stored(const BucketRows& saved) {
+  std::map<uint64_t, std::vector<float>> stored;
+  const size_t row_floats = saved.keys.empty() ? 0 : saved.rows.size() / saved.keys.size();
+  for (size_t i = 0; i < saved.keys.size(); ++i) {
+    const float* const row = saved.rows.data() + i * row_floats;
+    stored[saved.keys[i]] = std::vector<float>(row, row + row_floats);
+  }
+  return stored;
 }
 
 class BucketTest : public ::testing::Test {
@@ -150,8 +204,8 @@ class BucketTest : public ::testing::Test {
   void Make(const TableOptions& options, uint32_t positions = 1) {
     updater_ = TableUpdater::Create(options, kSeed).value();
     pool_ = std::make_unique<SlabPool>(updater_->row_floats());
-    bucket_ = std::make_unique<Bucket>(updater_.get(), pool_.get(), 8);
-    bucket_->Reset(0, positions);
+    bucket_ = std::make_unique<SyncBucket>(updater_.get(), pool_.get());
+    ASSERT_OK(bucket_->Load(0, BucketRows(), positions));
   }
 
   uint64_t Random(uint64_t bound) { return RandomBelow(kSeed, ++drawn_, bound); }
@@ -167,20 +221,14 @@ class BucketTest : public ::testing::Test {
     return made;
   }
 
-  std::vector<float> Read(uint64_t version, uint64_t key) const {
-    std::vector<float> value(kDim);
-    bucket_->Read(version, {&key, 1}, value.data());
-    return value;
-  }
-
-  void PushOne(uint64_t step, const Contribution& one) {
-    ASSERT_EQ(bucket_->Push(step, 0, one.examples, one.view()), PushOutcome::kAccepted);
-    ASSERT_TRUE(bucket_->Apply(kRate, true, 1));
+  static void PushOne(uint64_t step, const Contribution& one, SyncBucket* bucket) {
+    ASSERT_EQ(bucket->Push(step, 0, one), PushOutcome::kAccepted);
+    ASSERT_TRUE(bucket->Apply(1));
   }
 
   std::unique_ptr<TableUpdater> updater_;
   std::unique_ptr<SlabPool> pool_;
-  std::unique_ptr<Bucket> bucket_;
+  std::unique_ptr<SyncBucket> bucket_;
   uint64_t drawn_ = 0;
 };
 
@@ -212,12 +260,12 @@ TEST_P(BucketRuleTest, HasTheBytesOfItsDefinitionWhateverTheOrderOfArrival) {
     std::vector<Contribution> contributions;
     std::vector<uint32_t> arrivals;
     std::vector<Contribution> added;
+    std::set<uint32_t> skipped;
     for (uint32_t p = 0; p < kPositions; ++p) {
       contributions.push_back(RandomContribution(kNumKeys, Random(3) == 0 ? 0 : Random(150)));
       const bool is_skipped = step % 7 == 6 || Random(6) == 0;
       if (is_skipped) {
-        bucket_->PassOver(p);
-        EXPECT_EQ(bucket_->Push(step, p, 1, contributions[p].view()), PushOutcome::kWithheld);
+        skipped.insert(p);
       } else {
         added.push_back(contributions.back());
         for (uint64_t copies = 1 + Random(2); copies > 0; --copies) {
@@ -228,27 +276,26 @@ TEST_P(BucketRuleTest, HasTheBytesOfItsDefinitionWhateverTheOrderOfArrival) {
     before.emplace(step, simple);
     std::set<uint32_t> arrived;
     for (const uint32_t p : arrivals) {
-      const Contribution& one = contributions[p];
-      EXPECT_EQ(bucket_->Push(step, p, one.examples, one.view()),
+      EXPECT_EQ(bucket_->Push(step, p, contributions[p]),
                 arrived.insert(p).second ? PushOutcome::kAccepted : PushOutcome::kDuplicate);
+      bucket_->IsComplete(skipped);
     }
-    EXPECT_EQ(bucket_->Push(step + 1, 0, 1, contributions[0].view()), PushOutcome::kAhead);
-    ASSERT_TRUE(bucket_->IsComplete());
-    ASSERT_TRUE(bucket_->Apply(kRate, true, kPositions));
+    EXPECT_EQ(bucket_->Push(step + 1, 0, contributions[0]), PushOutcome::kAhead);
+    ASSERT_TRUE(bucket_->IsComplete(skipped));
+    ASSERT_TRUE(bucket_->Apply(kPositions));
     simple.Apply(added);
-    EXPECT_EQ(bucket_->Find(step + 1), Bucket::Value::kCurrent);
     for (uint64_t k = 0; k < kNumKeys; k += 3) {
       const uint64_t key = k * 0x123456789abcdef1u;
-      ASSERT_EQ(Read(step + 1, key), simple.Read(key)) << "step " << step << ", key " << k;
+      ASSERT_EQ(bucket_->Read(step + 1, key), simple.Read(key)) << "step " << step << ", key " << k;
       // A step of which all batches are skipped makes no new value, so two versions may be
       // readable.
       for (uint64_t version = step - std::min<uint64_t>(step, 2); version <= step; ++version) {
-        if (bucket_->Find(version) == Bucket::Value::kGone) continue;
-        ASSERT_EQ(Read(version, key), before.at(version).Read(key))
+        if (!bucket_->IsReadable(version)) continue;
+        ASSERT_EQ(bucket_->Read(version, key), before.at(version).Read(key))
             << "version " << version << " after step " << step << ", key " << k;
       }
     }
-    ASSERT_EQ(Stored(*bucket_, updater_->row_floats()), simple.Stored()) << "step " << step;
+    ASSERT_EQ(Stored(bucket_->Save()), simple.Stored()) << "step " << step;
   }
   EXPECT_GT(simple.Stored().size(), 100u);
 }
@@ -267,9 +314,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_F(BucketTest, ARowThatWasNeverTouchedIsAFunctionOfSeedTableAndKey) {
   Make(Options(OptimizerKind::kSgd));
-  const std::vector<float> value = Read(0, 5);
-  EXPECT_EQ(bucket_->num_rows(), 0u);
-  EXPECT_NE(value, Read(0, 6));
+  const std::vector<float> value = bucket_->Read(0, 5);
+  EXPECT_EQ(bucket_->rows().num_rows(), 0u);
+  EXPECT_NE(value, bucket_->Read(0, 6));
   TableOptions other = Options(OptimizerKind::kSgd);
   other.name = "user";
   std::vector<float> of_other(kDim);
@@ -279,12 +326,12 @@ TEST_F(BucketTest, ARowThatWasNeverTouchedIsAFunctionOfSeedTableAndKey) {
 
 TEST_F(BucketTest, AStepThatTouchesNothingStillMakesAVersion) {
   Make(Options(OptimizerKind::kSgd));
-  PushOne(0, Contribution());
+  PushOne(0, Contribution(), bucket_.get());
   EXPECT_EQ(bucket_->version(), 1u);
-  EXPECT_EQ(bucket_->Push(0, 0, 1, Contribution().view()), PushOutcome::kDuplicate);
-  EXPECT_EQ(bucket_->Find(0), Bucket::Value::kPrevious);
-  PushOne(1, Contribution());
-  EXPECT_EQ(bucket_->Find(0), Bucket::Value::kGone);
+  EXPECT_EQ(bucket_->Push(0, 0, Contribution()), PushOutcome::kDuplicate);
+  EXPECT_TRUE(bucket_->IsReadable(0));
+  PushOne(1, Contribution(), bucket_.get());
+  EXPECT_FALSE(bucket_->IsReadable(0));
 }
 
 TEST_F(BucketTest, AnUpdateThatIsNotFiniteChangesNothing) {
@@ -294,20 +341,18 @@ TEST_F(BucketTest, AnUpdateThatIsNotFiniteChangesNothing) {
   Contribution many;
   for (uint64_t key = 0; key < 200; ++key) many.keys.push_back(key);
   many.gradients.assign(many.keys.size() * kDim, 1);
-  for (uint64_t step = 0; step < 2; ++step) PushOne(step, many);
-  const auto before = Contents(*bucket_, updater_->row_floats());
-  ASSERT_EQ(before.size(), 200u);
+  for (uint64_t step = 0; step < 2; ++step) PushOne(step, many, bucket_.get());
+  const BucketRows before = bucket_->Save();
+  ASSERT_EQ(before.keys.size(), 200u);
   many.keys.back() = 500;  // a key that is only counted
   many.gradients[150 * kDim] = 3e38f;
-  many.examples = 1000;
-  ASSERT_EQ(bucket_->Push(2, 0, many.examples, many.view()), PushOutcome::kAccepted);
-  EXPECT_FALSE(bucket_->Apply(kRate, true, 1));
-  EXPECT_EQ(Contents(*bucket_, updater_->row_floats()), before);
-  EXPECT_EQ(bucket_->version(), 2u);
-  EXPECT_EQ(bucket_->Find(1), Bucket::Value::kGone);
-  size_t counted = 0;
-  bucket_->ForEach([](uint64_t, uint64_t, const float*) {}, [&](uint64_t, uint32_t) { ++counted; });
-  EXPECT_EQ(counted, 0u);
+  ASSERT_EQ(bucket_->Push(2, 0, many), PushOutcome::kAccepted);
+  EXPECT_FALSE(bucket_->Apply(1));
+  const BucketRows after = bucket_->Save();
+  EXPECT_EQ(after.keys, before.keys);
+  EXPECT_EQ(after.touched, before.touched);
+  EXPECT_EQ(after.rows, before.rows);
+  EXPECT_TRUE(after.counted_keys.empty());
 }
 
 TEST_F(BucketTest, ACheckpointOfRowsAndCountsContinuesWithTheSameBytes) {
@@ -317,21 +362,40 @@ TEST_F(BucketTest, ACheckpointOfRowsAndCountsContinuesWithTheSameBytes) {
   Make(options);
   std::vector<Contribution> contributions;
   for (int i = 0; i < 40; ++i) contributions.push_back(RandomContribution(300, 60));
-  for (uint64_t step = 0; step < 20; ++step) PushOne(step, contributions[step]);
-  Bucket copy(updater_.get(), pool_.get(), 8);
-  copy.Reset(20, 1);
-  bucket_->ForEach(
-      [&](uint64_t key, uint64_t touched, const float* row) {
-        copy.Load(key, touched, {row, updater_->row_floats()});
-      },
-      [&](uint64_t key, uint32_t count) { copy.LoadCount(key, count); });
+  for (uint64_t step = 0; step < 20; ++step) PushOne(step, contributions[step], bucket_.get());
+  SyncBucket copy(updater_.get(), pool_.get());
+  ASSERT_OK(copy.Load(20, bucket_->Save(), 1));
   for (uint64_t step = 20; step < 40; ++step) {
-    const Contribution& one = contributions[step];
-    PushOne(step, one);
-    ASSERT_EQ(copy.Push(step, 0, one.examples, one.view()), PushOutcome::kAccepted);
-    ASSERT_TRUE(copy.Apply(kRate, true, 1));
+    PushOne(step, contributions[step], bucket_.get());
+    PushOne(step, contributions[step], &copy);
   }
-  EXPECT_EQ(Stored(copy, updater_->row_floats()), Stored(*bucket_, updater_->row_floats()));
+  EXPECT_EQ(Stored(copy.Save()), Stored(bucket_->Save()));
+  EXPECT_EQ(copy.Save().counted_keys, bucket_->Save().counted_keys);
+  EXPECT_EQ(copy.Save().counts, bucket_->Save().counts);
+}
+
+TEST_F(BucketTest, RowsThatCannotBeThoseOfABucketAreRefused) {
+  Make(Options(OptimizerKind::kSgd));
+  const BucketRows good{{1, 2}, {3, 4}, std::vector<float>(2 * kDim, 1), {7}, {1}};
+  EXPECT_OK(bucket_->Load(4, good, 1));
+  const auto refused = [&](const BucketRows& rows) {
+    return bucket_->Load(4, rows, 1).code() == absl::StatusCode::kDataLoss;
+  };
+  BucketRows bad = good;
+  bad.touched[1] = 5;
+  EXPECT_TRUE(refused(bad)) << "a row of a later version";
+  bad = good;
+  bad.rows.pop_back();
+  EXPECT_TRUE(refused(bad)) << "half a row";
+  bad = good;
+  bad.keys = {2, 1};
+  EXPECT_TRUE(refused(bad)) << "keys out of order";
+  bad = good;
+  bad.counted_keys = {2};
+  EXPECT_TRUE(refused(bad)) << "a stored key that is counted too";
+  bad = good;
+  bad.rows[0] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_TRUE(refused(bad)) << "not a number";
 }
 
 TEST_F(BucketTest, RowsThatComeAndGoReuseTheirMemory) {
@@ -343,76 +407,43 @@ TEST_F(BucketTest, RowsThatComeAndGoReuseTheirMemory) {
     Contribution one;
     for (uint64_t i = 0; i < 100; ++i) one.keys.push_back(step * 100 + i);
     one.gradients.assign(one.keys.size() * kDim, 1);
-    PushOne(step, one);
-    if (step == 100) bytes = bucket_->bytes();
+    PushOne(step, one, bucket_.get());
+    if (step == 100) bytes = bucket_->rows().bytes();
   }
-  EXPECT_LT(bucket_->num_rows(), 2000u);
-  EXPECT_LE(bucket_->bytes(), 2 * bytes);
+  EXPECT_LT(bucket_->rows().num_rows(), 2000u);
+  EXPECT_LE(bucket_->rows().bytes(), 2 * bytes);
 }
 
-TEST_F(BucketTest, AsynchronousContributionsAreAppliedAtOnce) {
-  Make(Options(OptimizerKind::kSgd));
-  const Contribution one{{3}, std::vector<float>(kDim, 1), 1};
-  std::vector<float> expected = Read(0, 3);
-  for (float& element : expected) element -= kRate;
-  ASSERT_TRUE(bucket_->ApplyNow(one.view(), kRate));
-  EXPECT_EQ(bucket_->version(), 1u);
-  EXPECT_EQ(Read(1, 3), expected);
-}
-
-TEST(RowGradientsTest, KeysMustRiseAndGradientsBeFinite) {
-  const std::vector<float> gradients = {1, 2, 3};
-  const auto check = [&](std::vector<uint64_t> keys, std::vector<float> values) {
-    return CheckRowGradients({keys, values.data()}, 1);
+TEST(RowPayloadTest, KeysMustRiseAndLengthsFit) {
+  RowScratch scratch;
+  const auto decodes = [&](std::vector<uint64_t> keys, size_t dim_of_reader) {
+    const std::vector<float> gradients(keys.size() * 2, 1);
+    std::vector<char> bytes(RowPayloadBytes(keys.size(), 2));
+    EncodeRows({keys, gradients.data()}, 2, bytes.data());
+    const auto rows =
+        DecodeRows({ContributionKind::kRows, bytes.data(), bytes.size()}, dim_of_reader, &scratch);
+    return rows.has_value() && rows->keys == absl::MakeConstSpan(keys);
   };
-  EXPECT_EQ(check({1, 2, 9}, {1, 2, 3}), PushOutcome::kAccepted);
-  EXPECT_EQ(check({1, 1, 9}, {1, 2, 3}), PushOutcome::kCorrupt);
-  EXPECT_EQ(check({2, 1, 9}, {1, 2, 3}), PushOutcome::kCorrupt);
-  EXPECT_EQ(check({1, 2, 9}, {1, std::numeric_limits<float>::infinity(), 3}),
-            PushOutcome::kNonFinite);
-  EXPECT_EQ(check({}, {}), PushOutcome::kAccepted);
+  EXPECT_TRUE(decodes({1, 2, 9}, 2));
+  EXPECT_TRUE(decodes({}, 2));
+  EXPECT_FALSE(decodes({1, 1, 9}, 2));
+  EXPECT_FALSE(decodes({2, 1, 9}, 2));
+  EXPECT_FALSE(decodes({1, 2, 9}, 3));
 }
 
-TEST(TableUpdaterTest, WhatATableCannotBeIsRefusedByItsField) {
-  TableOptions options = Options(OptimizerKind::kSgd);
-  options.dim = 0;
-  EXPECT_THAT(TableUpdater::Create(options, 1),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("table \"item\": dim")));
-  options = Options(OptimizerKind::kMomentum);
-  EXPECT_THAT(TableUpdater::Create(options, 1), StatusIs(absl::StatusCode::kInvalidArgument,
-                                                         HasSubstr("optimizer: a table can use")));
-  options = Options(OptimizerKind::kSgd);
-  options.rowwise = true;
-  EXPECT_THAT(TableUpdater::Create(options, 1),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("only adagrad")));
-  options = Options(OptimizerKind::kSgd);
-  options.l2 = -1;
-  EXPECT_THAT(TableUpdater::Create(options, 1),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("l2")));
-}
-
-// The formula gives a = 0.1 + (3^2 + 4^2) / 2 = 12.6 and v = 1 - 0.1 * g / sqrt(12.6).
-TEST(TableUpdaterTest, RowwiseAdagradHasOneAccumulator) {
-  TableOptions options;
-  options.name = "t";
-  options.dim = 2;
-  options.optimizer.kind = OptimizerKind::kAdagrad;
-  options.rowwise = true;
-  options.initializer = ConstantInitializer(1);
-  const auto updater = TableUpdater::Create(options, 1).value();
-  ASSERT_EQ(updater->row_floats(), 3u);
-  std::vector<float> row(3);
-  updater->FillInitialRow(9, row.data());
-  EXPECT_THAT(row, ElementsAre(1, 1, 0.1f));
-  TableUpdater::Scratch scratch(*updater);
-  const float gradients[] = {3, 4};
-  float* const floats = row.data();
-  TableUpdater::Update update;
-  update.learning_rate = 0.1f;
-  ASSERT_TRUE(updater->Apply(update, gradients, {&floats, 1}, &scratch));
-  EXPECT_FLOAT_EQ(row[0], 1 - 0.1f * 3 / std::sqrt(12.6f));
-  EXPECT_FLOAT_EQ(row[1], 1 - 0.1f * 4 / std::sqrt(12.6f));
-  EXPECT_FLOAT_EQ(row[2], 12.6f);
+TEST(RowPayloadTest, APayloadAtAnyAddressIsDecoded) {
+  const std::vector<uint64_t> keys = {3, 5};
+  const std::vector<float> gradients = {1, 2};
+  std::vector<char> bytes(RowPayloadBytes(2, 1) + 8);
+  for (size_t shift = 0; shift < 8; ++shift) {
+    EncodeRows({keys, gradients.data()}, 1, bytes.data() + shift);
+    RowScratch scratch;
+    const auto rows = DecodeRows(
+        {ContributionKind::kRows, bytes.data() + shift, RowPayloadBytes(2, 1)}, 1, &scratch);
+    ASSERT_TRUE(rows.has_value()) << shift;
+    EXPECT_THAT(rows->keys, ElementsAre(3, 5));
+    EXPECT_EQ(rows->gradients[1], 2);
+  }
 }
 
 }  // namespace

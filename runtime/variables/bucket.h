@@ -1,0 +1,126 @@
+#ifndef SHOAL_RUNTIME_VARIABLES_BUCKET_H_
+#define SHOAL_RUNTIME_VARIABLES_BUCKET_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+
+#include "runtime/tables/row_index.h"
+#include "runtime/tables/row_slabs.h"
+#include "runtime/tables/table_updater.h"
+#include "runtime/variables/bucket_rows.h"
+#include "runtime/variables/row_payload.h"
+#include "runtime/variables/step_contributions.h"
+
+namespace shoal {
+
+// One bucket of a table: the rows of the keys that a hash assigns to it. It is to a table what
+// SliceValues is to a dense variable: the current value, the one before it, and the sum of the
+// contributions to the next one. The slice's SyncSlice and StepContributions say what is added
+// when; added in the order of positions, the result has the same bytes whatever the order of
+// arrival.
+//
+// An update changes only the rows that were touched, and keeps their old values in an undo list,
+// from which the previous version is read until the next update.
+//
+// A row is stored from the update in which its key is admitted (TableOptions::min_count) until it
+// has been idle (idle_updates). In between it is a function of its key, so a read never stores
+// anything. Both follow from the version alone.
+//
+// For one thread at a time.
+class Bucket : public ContributionSum {
+ public:
+  // Both must outlive the bucket. `pool` is of updater->row_floats().
+  Bucket(const TableUpdater* updater, SlabPool* pool);
+
+  // Starts a lineage with the rows of a checkpoint. DATA_LOSS if they cannot be those of a bucket
+  // at the version: keys that do not rise, arrays of different lengths, a number that is not
+  // finite.
+  absl::Status Load(uint64_t version, const BucketRows& rows);
+  // Returns the rows of the current value, which has this version.
+  BucketRows Save(uint64_t version) const;
+
+  size_t dim() const { return dim_; }
+  size_t num_rows() const { return num_rows_; }
+  // The bytes of the index, the undo list and the sums; the pool counts the rows.
+  uint64_t bytes() const;
+
+  // Adds a payload of kRows that PayloadFits has accepted, times the weight.
+  void Add(const Payload& payload, float weight, bool is_first) override;
+  // Returns the sum of the squares of all sums.
+  double SquaresOfSums() const;
+
+  struct Step {
+    uint64_t version = 0;        // of the current value; the update makes the next one
+    uint64_t value_version = 0;  // the first version that has the current value
+    float learning_rate = 0;
+    float scale = 1;  // multiplies the sums
+  };
+  // Updates the rows that have sums, and clears the sums. Returns false if a number of a new row is
+  // not finite: then the rows are as before, and the previous version is lost.
+  bool Apply(const Step& step);
+
+  // Writes the values (dim floats each) of the keys at a version: of the current value, or of the
+  // previous one.
+  void Read(uint64_t version, bool is_previous, absl::Span<const uint64_t> keys,
+            float* values) const;
+
+ private:
+  // The sums of the next step. The index gives the place of each key.
+  struct Sums {
+    RowIndex index;
+    std::vector<uint64_t> keys;
+    std::vector<float> gradients;
+
+    uint64_t bytes() const;
+    void Clear();
+  };
+  // What the newest update changed. The index gives the place of each key.
+  struct Undo {
+    enum Before : uint8_t {
+      kAbsent,   // the index did not hold the key
+      kCounted,  // the key was counted
+      kStored,   // it had a row
+      kIdle,     // it had an idle row, and is counted now
+    };
+    RowIndex index;
+    std::vector<uint64_t> keys;
+    std::vector<Before> before;
+    std::vector<uint32_t> stamps;
+    std::vector<float> rows;
+
+    float* row(size_t place, size_t row_floats) { return rows.data() + place * row_floats; }
+    uint64_t bytes() const;
+    void Clear();
+  };
+
+  bool IsIdle(uint32_t stamp, uint64_t version) const;
+  bool ApplyBlock(size_t begin, size_t end, const TableUpdater::Update& update, uint64_t version);
+  // Counts the key at this place of the undo list and returns its new row, or null if it is not
+  // admitted yet.
+  float* Admit(size_t place, uint32_t stamp);
+  void RollBack(size_t num_keys);
+  void RemoveSomeIdle(size_t num_entries, uint64_t oldest_readable);
+  const float* ReadUndo(size_t place, uint64_t version) const;
+
+  const TableUpdater& updater_;
+  const size_t dim_;
+  RowIndex index_;
+  RowSlabs slabs_;
+  size_t num_rows_ = 0;
+  size_t scanned_ = 0;  // where the search for idle rows continues
+  TableUpdater::Scratch scratch_;
+  std::vector<float> some_gradients_;
+  std::vector<uint64_t> idle_;
+  RowScratch row_scratch_;
+
+  Sums sums_;
+  Undo undo_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_VARIABLES_BUCKET_H_

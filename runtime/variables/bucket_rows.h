@@ -1,0 +1,22 @@
+#ifndef SHOAL_RUNTIME_VARIABLES_BUCKET_ROWS_H_
+#define SHOAL_RUNTIME_VARIABLES_BUCKET_ROWS_H_
+
+#include <cstdint>
+#include <vector>
+
+namespace shoal {
+
+// What a checkpoint holds of one bucket of a table.
+struct BucketRows {
+  // The stored rows.
+  std::vector<uint64_t> keys;     // rising
+  std::vector<uint32_t> touched;  // by key: the bucket's version that made the row's value
+  std::vector<float> rows;        // by key: the value, then the slots (TableUpdater::row_floats())
+  // The keys that were touched, but too few times to be stored.
+  std::vector<uint64_t> counted_keys;  // rising
+  std::vector<uint32_t> counts;        // by counted key
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_VARIABLES_BUCKET_ROWS_H_

@@ -1,0 +1,30 @@
+#ifndef SHOAL_RUNTIME_VARIABLES_TABLE_SETTINGS_H_
+#define SHOAL_RUNTIME_VARIABLES_TABLE_SETTINGS_H_
+
+#include "absl/status/statusor.h"
+
+#include "ml/optim/learning_rate_schedule.h"
+#include "runtime/tables/table_updater.h"
+#include "runtime/variables/variable_updater.h"
+
+namespace shoal {
+
+namespace v1 {
+class VariableSpec;
+}
+
+// The settings for updating the rows of one table.
+struct TableSettings {
+  TableOptions options;
+  LearningRateScheduleOptions schedule;
+};
+
+// Decodes a table's optimizer. What it does not set is as in the run: without a rule, the run's
+// rule and schedule; without a schedule, the run's, scaled to the table's learning rate.
+// InvalidArgument names the table and the field.
+absl::StatusOr<TableSettings> TableSettingsFrom(const v1::VariableSpec& table,
+                                                const UpdateSettings& run);
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_VARIABLES_TABLE_SETTINGS_H_
