@@ -383,6 +383,7 @@ absl::Status ChiefTask::WriteOwnSummary(const absl::Status& status) {
   }
   summary.test_named = NameMetrics(outcome.metric_names,
                                    outcome.test.has_value() ? outcome.test->metrics : MetricSums());
+  if (!outcome.classifies) summary.test_accuracy = TakeAccuracy(&summary.test_named);
   if (!outcome.checkpoint.empty()) {
     summary.checkpoint = checkpoints_->PathOf(outcome.checkpoint);
     RemoveProgramValues();

@@ -5,11 +5,12 @@
 #include <limits>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "runtime/observability/metrics_progress.h"
 #include "runtime/variables/metric_messages.h"
-#include "runtime/variables/metric_sums.h"
 
 namespace shoal {
 namespace {
@@ -92,6 +93,8 @@ void RunRecorder::Record(const StepLine& line) {
     LOG(WARNING) << "step " << report.step() << ": " << status;
   }
   metrics.named = NameMetrics(report.metric_names(), sums);
+  if (!report.classifies()) metrics.accuracy = TakeAccuracy(&metrics.named);
+  WarnOfMetrics(report, sums);
   if (!options_.synchronous) metrics.staleness = report.staleness();
   if (line.evaluation.has_value() && line.evaluation->examples > 0) {
     const auto examples = static_cast<double>(line.evaluation->examples);
@@ -100,6 +103,8 @@ void RunRecorder::Record(const StepLine& line) {
       metrics.eval_accuracy = static_cast<double>(line.evaluation->correct) / examples;
     metrics.eval_examples = line.evaluation->examples;
     metrics.eval_named = NameMetrics(report.metric_names(), line.evaluation->metrics);
+    if (!report.classifies()) metrics.eval_accuracy = TakeAccuracy(&metrics.eval_named);
+    WarnOfMetrics(report, line.evaluation->metrics);
   }
   {
     MutexLock lock(&mutex_);
@@ -116,6 +121,21 @@ void RunRecorder::Record(const StepLine& line) {
   WriteLine(metrics);
   if (events_ != nullptr) WriteEvents(metrics);
   if (options_.progress != nullptr) ShowStep(metrics, options_.progress);
+}
+
+void RunRecorder::WarnOfMetrics(const v1::StepReport& report, const MetricSums& sums) {
+  for (size_t m = 0; m < sums.size() && m < static_cast<size_t>(report.metric_names_size()); ++m) {
+    const std::string& name = report.metric_names(static_cast<int>(m));
+    if (!std::isnan(sums[m].sum) || !warned_.insert(name).second) continue;
+    const std::string text =
+        absl::StrCat("warning: the metric ", name, " of step ", report.step(),
+                     " is not finite and is recorded as null; training continues, and "
+                     "logs/worker-K.log of its worker names the batch");
+    history_.AddEvent(text, /*is_trouble=*/true);
+    if (options_.progress != nullptr) options_.progress->Print(text);
+    MutexLock lock(&mutex_);
+    metric_warning_ = text;
+  }
 }
 
 void RunRecorder::Count(const StepMetrics& metrics) {
@@ -179,6 +199,7 @@ void RunRecorder::Describe(v1::GetRunStatusResponse* run) const {
   const absl::Time now = options_.clock->Now();
   run->set_uptime_seconds(absl::ToDoubleSeconds(now - created_));
   run->set_metrics_failure(metrics_failure_);
+  run->set_metric_warning(metric_warning_);
   if (checkpoint_time_ != absl::InfinitePast()) {
     run->set_last_checkpoint_unix_seconds(
         absl::ToDoubleSeconds(checkpoint_time_ - absl::UnixEpoch()));

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,7 @@
 #include "runtime/observability/metrics_file.h"
 #include "runtime/observability/progress.h"
 #include "runtime/observability/summary.h"
+#include "runtime/variables/metric_sums.h"
 
 namespace shoal {
 
@@ -89,6 +91,8 @@ class RunRecorder : public SessionRecorder {
   void SetMetricsFailure(const absl::Status& status);
   void WriteEvents(const StepMetrics& metrics);
   void Count(const StepMetrics& metrics);
+  // Shows the first value of each metric that is not finite.
+  void WarnOfMetrics(const v1::StepReport& report, const MetricSums& sums);
   double RateAt(absl::Time now, uint64_t examples) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CountExamples(uint64_t step, uint64_t examples) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -100,6 +104,7 @@ class RunRecorder : public SessionRecorder {
   std::unique_ptr<MetricsFile> metrics_;
   std::unique_ptr<MetricsEvents> events_;  // Null: the run file asks for none.
   bool events_are_written_ = true;
+  std::set<std::string> warned_;  // The metrics of which a value was not finite.
   // Used by the publishing thread only: the last checkpoint has failed.
   bool checkpoints_fail_ = false;
   mutable Mutex mutex_;
@@ -111,6 +116,7 @@ class RunRecorder : public SessionRecorder {
   double rate_ ABSL_GUARDED_BY(mutex_) = 0;              // Examples
   double step_rate_ ABSL_GUARDED_BY(mutex_) = 0;         // and steps in a second.
   std::string metrics_failure_ ABSL_GUARDED_BY(mutex_);  // Why lines wait; empty: they do not.
+  std::string metric_warning_ ABSL_GUARDED_BY(mutex_);
   absl::Time checkpoint_time_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   uint64_t examples_ ABSL_GUARDED_BY(mutex_) = 0;  // The sum of examples over all valid lines.
   // The examples of the valid lines, in case they become void. Most lines have as many as the one

@@ -1,6 +1,8 @@
 #include "chief/run_recorder.h"
 
+#include <cmath>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,8 @@
 #include "runtime/observability/metric_page.h"
 #include "runtime/observability/metrics_file.h"
 #include "runtime/observability/progress.h"
+#include "runtime/variables/metric_messages.h"
+#include "runtime/variables/metric_sums.h"
 
 namespace shoal {
 namespace {
@@ -95,16 +99,57 @@ TEST_F(RunRecorderTest, TheFinalLossIsThatOfTheLastValidLine) {
   EXPECT_EQ(recorder_->figures().steps, 7u);
 }
 
-TEST_F(RunRecorderTest, MetricsAreRecordedByName) {
+StepLine LineWith(const std::vector<std::string>& names, const MetricSums& sums) {
   StepLine line;
   line.report.set_step(1);
   line.report.set_examples(8);
-  for (const char* name : {"f1", "auc", "rare"}) line.report.add_metric_names(name);
-  for (const double sum : {3.0, 1.0, 0.0}) {
-    v1::MetricSum* const metric = line.report.add_metrics();
-    metric->set_sum(sum);
-    metric->set_weight(sum * 4);
+  for (const std::string& name : names) line.report.add_metric_names(name);
+  ToProto(sums, line.report.mutable_metrics());
+  return line;
+}
+
+TEST_F(RunRecorderTest, TheAccuracyOfAProgramIsThatOfItsOwnSumsAndIsAbsentIfNeverReported) {
+  StepLine line = LineWith({"accuracy"}, {{2, 3, {}}});
+  line.evaluation = EvaluationSums{1, 0, 7, {{5, 7, {}}}};
+  recorder_->Record(line);
+  StepMetrics read = *LastMetricsLine(files_.get(), directory_ + "/metrics.jsonl");
+  EXPECT_DOUBLE_EQ(*read.accuracy, 2.0 / 3);
+  EXPECT_DOUBLE_EQ(*read.eval_accuracy, 5.0 / 7);
+  EXPECT_TRUE(read.named.empty());
+  EXPECT_TRUE(read.eval_named.empty());
+  EXPECT_THAT(printed_, HasSubstr("test accuracy 0.7143"));
+  printed_.clear();
+
+  line = LineWith({"accuracy"}, {{0, 0, {}}});
+  line.report.set_step(2);
+  line.evaluation = EvaluationSums{1, 0, 7, {{0, 0, {}}}};
+  recorder_->Record(line);
+  read = *LastMetricsLine(files_.get(), directory_ + "/metrics.jsonl");
+  EXPECT_EQ(read.accuracy, std::nullopt);
+  EXPECT_EQ(read.eval_accuracy, std::nullopt);
+  EXPECT_THAT(printed_, Not(HasSubstr("accuracy")));
+}
+
+TEST_F(RunRecorderTest, AMetricThatIsNotFiniteIsNullAndNamedOnce) {
+  const double nan = std::nan("");
+  for (uint64_t step = 1; step <= 3; ++step) {
+    StepLine line = LineWith({"f1", "auc"}, {{step == 1 ? 1 : nan, 2, {}}, {1, 2, {}}});
+    line.report.set_step(step);
+    recorder_->Record(line);
+    const StepMetrics read = *LastMetricsLine(files_.get(), directory_ + "/metrics.jsonl");
+    EXPECT_EQ(read.named.at("f1").has_value(), step == 1);
+    EXPECT_EQ(read.named.at("auc"), 0.5);
   }
+  const std::string warning = "the metric f1 of step 2 is not finite and is recorded as null";
+  EXPECT_THAT(printed_, HasSubstr(warning));
+  EXPECT_THAT(printed_, Not(HasSubstr("of step 3 is not finite")));
+  v1::GetRunStatusResponse status;
+  recorder_->Describe(&status);
+  EXPECT_THAT(status.metric_warning(), HasSubstr(warning));
+}
+
+TEST_F(RunRecorderTest, MetricsAreRecordedByName) {
+  StepLine line = LineWith({"f1", "auc", "rare"}, {{3, 12, {}}, {1, 4, {}}, {0, 0, {}}});
   line.evaluation = EvaluationSums{1, 0, 2, {{1, 2, {}}, {3, 4, {}}, {0, 0, {}}}};
   recorder_->Record(line);
   EXPECT_THAT(*ReadFile(*files_, directory_ + "/metrics.jsonl"),

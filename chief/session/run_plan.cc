@@ -83,11 +83,12 @@ std::string NamesOf(const v1::ModelDeclaration& model) {
 absl::Status CheckMetrics(const v1::ModelDeclaration& model) {
   if (static_cast<size_t>(model.metrics_size()) > kMostMetrics) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("the model has %d metrics beside loss and accuracy; at most %d are "
+        absl::StrFormat("the model has %d metrics beside the loss; at most %d are "
                         "possible: leave some out",
                         model.metrics_size(), kMostMetrics));
   }
-  std::set<std::string> names = {"accuracy"};
+  std::set<std::string> names;
+  if (model.classifies()) names.insert("accuracy");
   for (const v1::MetricSpec& metric : model.metrics()) {
     absl::Status status = CheckMetricName(metric.name());
     if (status.ok() && !names.insert(metric.name()).second) {

@@ -198,13 +198,17 @@ TEST(RunPlanTest, AWorkerWithOtherDataOfTheSameSizeIsRefused) {
 }
 
 TEST(RunPlanTest, MetricsHaveNamesThatNothingElseHas) {
-  const auto error_of = [](const std::vector<std::string>& names) {
+  bool classifies = false;
+  const auto error_of = [&classifies](const std::vector<std::string>& names) {
     v1::ModelDeclaration model = Model();
+    model.set_classifies(classifies);
     for (const std::string& name : names) model.add_metrics()->set_name(name);
     return std::string(PlanRun(AdamRun(), 1, model, nullptr).status().message());
   };
   EXPECT_EQ(error_of({"f1", "auc"}), "");
   EXPECT_THAT(error_of({"f1", "f1"}), HasSubstr("metric \"f1\": another metric has this name"));
+  EXPECT_EQ(error_of({"accuracy"}), "");
+  classifies = true;
   EXPECT_THAT(error_of({"accuracy"}), HasSubstr("metric \"accuracy\": another metric"));
   EXPECT_THAT(error_of({"loss"}), HasSubstr("metric \"loss\": metrics.jsonl has a field"));
   EXPECT_THAT(error_of({"f\n1"}), HasSubstr("1 to 64 of A-Z"));

@@ -294,6 +294,9 @@ void Launcher::ShowFailure(const v1::GetRunStatusResponse& status) {
     checkpoint_failure_ = status.last_failure();
   }
   failed_checkpoints_ = status.failed_checkpoints();
+  if (status.metric_warning() == metric_warning_) return;
+  metric_warning_ = status.metric_warning();
+  options_.progress->Print(metric_warning_);
 }
 
 void Launcher::PassOnRequests() {

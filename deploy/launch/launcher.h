@@ -192,6 +192,7 @@ class Launcher {
   std::string last_checkpoint_;  // and the newest that could be made.
   std::string checkpoint_failure_;
   // The chief last reported that lines of metrics.jsonl could not be written.
+  std::string metric_warning_;
   bool metrics_fail_ = false;
   int checkpoints_asked_ = 0;
   ProgramFailures program_failures_;

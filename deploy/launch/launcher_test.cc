@@ -531,6 +531,7 @@ class ChiefOnAFullDisk : public ChiefOfWorker1 {
                             v1::GetRunStatusResponse* response) override {
     response->set_step(41000);
     response->set_metrics_failure("no space left on device");
+    response->set_metric_warning("warning: the metric f1 of step 7");
     return ChiefOfWorker1::GetRunStatus(request, response);
   }
 };
@@ -545,6 +546,9 @@ TEST_F(LauncherTest, OnAFullDiskTheChiefReportsHowFarTheRunIs) {
   EXPECT_EQ(Launch("[ $job = chief ] && await asked.twice; exit 0"), absl::OkStatus());
   EXPECT_EQ(progress_->step(), 41000u);
   EXPECT_THAT(printed_, HasSubstr("metrics.jsonl cannot be written (no space left on device)"));
+  const std::string metric = "warning: the metric f1 of step 7\n";
+  EXPECT_THAT(printed_, HasSubstr(metric));
+  EXPECT_EQ(printed_.find(metric), printed_.rfind(metric)) << "it is shown once";
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ MAX_BINS = 65536
 BINS_PER_RANGE = 4096
 RANGES = 24
 BINS = 2 * RANGES * BINS_PER_RANGE
+BIN_NOT_FINITE = BINS  # Of scores that are NaN or infinite: such an AUC is recorded as null.
 _NAME = re.compile(r"[A-Za-z0-9_./-]+")
 _FIELDS = ("step", "epoch", "loss", "examples", "examples_per_second", "learning_rate", "staleness")
 
@@ -85,7 +86,7 @@ def value_of(kinds: Mapping[str, int], name: str, value: Any, examples: int) -> 
 
 
 def total_of(name: str, value: Any, examples: int) -> tuple[float, float]:
-    """The sum and the weight of a mean over so many examples; they may be NaN."""
+    """The sum and the weight of a mean over so many examples. If they are not finite, the run records null."""
     try:
         if isinstance(value, tuple):
             total, weight = (float(number) for number in value)
@@ -97,6 +98,8 @@ def total_of(name: str, value: Any, examples: int) -> tuple[float, float]:
                 total, weight = float(array.sum(dtype=np.float64)), float(array.size)
     except (TypeError, ValueError):
         raise ProgramError(f"the metric {name!r} is {value!r}; it must be numbers, or (sum, weight)") from None
+    if not (math.isfinite(total) and math.isfinite(weight)):
+        return math.nan, 1.0
     is_accuracy = name == "accuracy"
     if weight < 0 or (weight == 0 and total != 0) or (is_accuracy and (total < 0 or total > weight)):
         raise ProgramError(
@@ -118,8 +121,8 @@ def bins_of(scores: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
     return np.where(exact < 0.5, bins, BINS - 1 - bins)
 
 
-def histogram_of(name: str, value: Any) -> Value:
-    """The histogram of (scores, labels); NaN if a score is not finite."""
+def histogram_of(name: str, value: Any) -> Histogram:
+    """The histogram of (scores, labels)."""
     remedy = f"report {name}=(scores, labels), with one score between 0 and 1 and one label, 0 or 1, per example"
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         raise ProgramError(f"the metric {name!r} is an AUC, but its value is a {type(value).__name__}; {remedy}")
@@ -137,20 +140,19 @@ def histogram_of(name: str, value: Any) -> Value:
         raise ProgramError(
             f"the metric {name!r} has scores below 0 or above 1; apply a sigmoid to logits, or softmax to two of them"
         )
-    if not is_number.all():
-        return math.nan, 1.0  # An error, unless the loss is not finite either.
     is_positive = labels.astype(bool)
-    bins, which = np.unique(bins_of(scores), return_inverse=True)
+    every = np.where(is_number, bins_of(np.where(is_number, scores, 0)), BIN_NOT_FINITE)
+    bins, which = np.unique(every, return_inverse=True)
     counts = [np.bincount(which[chosen], minlength=len(bins)) for chosen in (is_positive, ~is_positive)]
     return Histogram(bins.astype(np.uint32), counts[0].astype(np.uint32), counts[1].astype(np.uint32))
 
 
 def add(first: Value, second: Value) -> Value:
     """The value of two parts of a batch together."""
-    if isinstance(first, tuple) and isinstance(second, tuple):
-        return first[0] + second[0], first[1] + second[1]
     if isinstance(first, tuple) or isinstance(second, tuple):
-        return math.nan, 1.0  # Of an AUC with a score that is not finite.
+        assert isinstance(first, tuple)
+        assert isinstance(second, tuple)
+        return first[0] + second[0], first[1] + second[1]
     bins, which = np.unique(np.concatenate([first.bins, second.bins]), return_inverse=True)
     counts = [
         np.bincount(which, np.concatenate(both), len(bins)).astype(np.uint32)
@@ -163,15 +165,7 @@ def checked(values: Mapping[str, Value], loss_sum: float) -> dict[str, Value]:
     """The values of a whole batch. Without a finite loss the batch is skipped, and they mean nothing."""
     if not math.isfinite(loss_sum):
         return {}
-    entries = 0
-    for name, value in values.items():
-        if isinstance(value, Histogram):
-            entries += len(value.bins)
-        elif not math.isfinite(value[0]) or not math.isfinite(value[1]):
-            raise ProgramError(
-                f"the metric {name!r} is {value[0]:g} of {value[1]:g}, although the loss is finite; where there is "
-                "nothing to measure, report (0, 0)"
-            )
+    entries = sum(len(value.bins) for value in values.values() if isinstance(value, Histogram))
     if entries > MAX_BINS:
         raise ProgramError(f"a batch has {entries} different scores; an AUC needs batches with at most {MAX_BINS}")
     return dict(values)

@@ -12,9 +12,10 @@ import shlex
 import shutil
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, NoReturn, Optional
 
 from shoal import errors
 
@@ -34,6 +35,21 @@ def install(worker: Worker) -> None:
         previous(kind, error, trace)
 
     sys.excepthook = report
+    previous_of_threads = threading.excepthook
+
+    def report_of_thread(arguments: threading.ExceptHookArgs) -> None:
+        if arguments.exc_value is not None:
+            worker._report_thread(arguments.exc_value)
+        previous_of_threads(arguments)
+
+    threading.excepthook = report_of_thread
+    original_exit = sys.exit
+
+    def exit_and_note(status: object = None) -> NoReturn:
+        worker._note_exit(status)
+        original_exit(status)  # type: ignore[arg-type]
+
+    sys.exit = exit_and_note
     atexit.register(worker._report_end)
     os.register_at_fork(after_in_child=worker._forget)
     _outlive_stops()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import site
 import sys
 import sysconfig
 import traceback
+from collections.abc import Iterable
 from types import FrameType, TracebackType
 from typing import Optional
 
@@ -25,19 +28,44 @@ def _libraries() -> tuple[str, ...]:
 
 
 _LIBRARIES = _libraries()
+# Folders of packages, also of those that other interpreters or PYTHONPATH have.
+_LINE_OF_TRACEBACK = re.compile(r'^\s*File "(.+)", line (\d+)', re.MULTILINE)
+_PACKAGES = re.compile(r".*[/\\](?:site|dist)-packages[/\\]")
+
+
+def _absolute(filename: str) -> str:
+    with contextlib.suppress(OSError):  # The working directory may be gone.
+        return os.path.abspath(filename)
+    return filename
 
 
 def _is_users(frame: FrameType) -> bool:
     filename = frame.f_code.co_filename
     if filename.startswith("<"):  # Code without a file; that of dataclasses has the globals of their module.
         return frame.f_globals.get("__name__") == "__main__"
-    path = os.path.abspath(filename)
-    return not path.startswith(_OURS) and not path.startswith(_LIBRARIES)
+    return _is_users_file(filename)
+
+
+def _is_users_file(filename: str) -> bool:
+    path = _absolute(filename)
+    return not path.startswith((_OURS, *_LIBRARIES)) and not _PACKAGES.match(path)
 
 
 def _name(filename: str) -> str:
-    relative = os.path.relpath(filename) if not filename.startswith("<") else filename
+    relative = filename
+    if not filename.startswith("<"):
+        with contextlib.suppress(OSError):
+            relative = os.path.relpath(filename)
     return filename if relative.startswith("..") else relative
+
+
+def _library_name(filename: str) -> str:
+    """The name of a library's file below the folder of all libraries: "torch/nn/functional.py"."""
+    path = _PACKAGES.sub("", _absolute(filename))
+    for folder in sorted(_LIBRARIES, key=len, reverse=True):
+        if path.startswith(folder):
+            return path[len(folder) :]
+    return path
 
 
 def place(frame: Optional[FrameType] = None) -> str:
@@ -50,15 +78,20 @@ def place(frame: Optional[FrameType] = None) -> str:
     return os.path.basename(sys.argv[0]) or "the program"
 
 
-def place_of(trace: Optional[TracebackType]) -> str:
-    """Returns "FILE:LINE" of the innermost place in the user's program that an exception passed."""
-    found = ""
-    last = "the program"
-    for frame, line in traceback.walk_tb(trace):
-        last = f"{_name(frame.f_code.co_filename)}:{line}"
-        if _is_users(frame):
-            found = last
-    return found or last
+def places_of(trace: Optional[TracebackType]) -> tuple[str, str]:
+    """Returns where an exception was raised: "FILE:LINE" of the innermost place in the user's program that it passed,
+    and that of the library that raised it, or ""."""
+    return _places([(f.f_code.co_filename, line, _is_users(f)) for f, line in traceback.walk_tb(trace)])
+
+
+def _places(passed: Iterable[tuple[str, int, bool]]) -> tuple[str, str]:
+    users = library = ""
+    for filename, line, is_users in passed:
+        if is_users:
+            users, library = f"{_name(filename)}:{line}", ""
+        elif not filename.startswith("<") and not _absolute(filename).startswith(_OURS):
+            library = f"{_library_name(filename)}:{line}"
+    return (users, library) if users else (library or "the program", "")
 
 
 class ShoalError(Exception):
@@ -107,7 +140,10 @@ def describe(error: BaseException, is_asked: bool, has_begun: bool) -> tuple[int
         return kind, f"{_name(error.filename or '?')}:{error.lineno}: SyntaxError: {error.msg}", text
     name = type(error).__name__
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    # DataLoader's exceptions have a traceback inside: "Caught ValueError in …", lines, and "ValueError: what".
     message = " … ".join((lines[0], lines[-1])) if len(lines) > 1 else "".join(lines)
-    where = place_of(error.__traceback__)
-    return kind, f"{where}: {name}: {message}", text
+    where, library = places_of(error.__traceback__)
+    # An exception in a process of DataLoader is "Caught ValueError in …", its traceback as text, "ValueError: what".
+    inside = _LINE_OF_TRACEBACK.findall(str(error)) if lines and lines[0].startswith("Caught ") else []
+    if inside:
+        where, library = _places([(name, int(line), _is_users_file(name)) for name, line in inside])
+    return kind, f"{where}: {name}: {message}" + (f" (raised in {library})" if library else ""), text

@@ -62,6 +62,7 @@ class Run:
         self.directory = os.path.abspath(directory)
         self._process: Optional[subprocess.Popen[bytes]] = None
         self._follower: Optional[threading.Thread] = None
+        self._was_seen = False  # `shoal status` has found the run.
 
     def metrics(self) -> dict[str, npt.NDArray[np.float64]]:
         """Returns the columns of metrics.jsonl: one value per step, NaN where a step has none."""
@@ -89,8 +90,17 @@ class Run:
             return None
 
     def status(self) -> dict[str, Any]:
-        """Returns what `shoal status --json` prints: docs/observability.md."""
-        result: dict[str, Any] = json.loads(self._command("status", "--json"))
+        """Returns what `shoal status --json` prints: docs/observability.md.
+
+        Until the run that this process has launched can be asked, that is {"phase": "starting", "tasks": []}.
+        """
+        try:
+            result: dict[str, Any] = json.loads(self._command("status", "--json"))
+        except CommandError:
+            if self._was_seen or self._process is None or self._process.poll() is not None:
+                raise
+            return {"phase": "starting", "tasks": []}
+        self._was_seen = True
         return result
 
     def checkpoint(self) -> str:

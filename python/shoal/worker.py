@@ -8,12 +8,13 @@ import faulthandler
 import math
 import os
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Optional
 
 import numpy as np
 
-from shoal import _protocol, _version
+from shoal import _protocol, _seeds, _version
 from shoal._declaration import Variable, make_declaration
 from shoal._link import Link
 from shoal._metrics import EMPTY, Metric, Value
@@ -34,6 +35,9 @@ class Worker:
         for work in worker:
             work.gradients["w"] = …
             work.done(loss_sum)
+
+    `random`, `numpy.random` and `torch` are seeded from the run's seed (--seed), here equally in all programs of a run,
+    so that initial values follow from it, and after the declaration differently in each worker.
 
     The loop ends when the run is over. If the run is stopped, or the worker is gone, the loop raises SystemExit
     instead, so what follows it runs only with a finished model.
@@ -65,6 +69,9 @@ class Worker:
         self._finish: Optional[_protocol.Finish] = None
         self._called_at = place()
         self._left_at = ""
+        self._exit: Optional[tuple[str, object]] = None  # Where sys.exit was called, and with what.
+        self._loop_thread: Optional[int] = None
+        self._failed_thread: Optional[BaseException] = None
         self._has_loop = False
         self._is_asked = False
         if _link is None:
@@ -80,6 +87,7 @@ class Worker:
         self._is_asked = welcome.purpose == _protocol.ONLY_DECLARE
         if _link is None:
             _process.explain_silence(welcome.run_file)
+            _seeds.seed_program(welcome.seed)
 
     @property
     def index(self) -> int:
@@ -93,6 +101,7 @@ class Worker:
 
     @property
     def seed(self) -> int:
+        """The run's seed (--seed), for generators that the program makes itself."""
         return self._welcome.seed
 
     @property
@@ -154,6 +163,8 @@ class Worker:
         for variable in self._variables:
             self._contributions[0][variable.name][...] = variable.initial
         self._send(self._conversation.ready())
+        if Worker._process_of_first is not None:
+            _seeds.seed_worker(self.seed, self.index)
         faulthandler.cancel_dump_traceback_later()
 
     def __iter__(self) -> Iterator[Work]:
@@ -165,10 +176,12 @@ class Worker:
         if self._conversation.state == "working":
             raise ProgramError("a second loop over the worker began while a batch is open; one loop gets all work")
         self._has_loop = True
+        self._loop_thread = threading.get_ident()
         while True:
             work = self._next_work()
             if work is None:
                 return
+            self._exit = None  # The program has caught it.
             try:
                 yield work
             except GeneratorExit:
@@ -290,10 +303,10 @@ class Worker:
         """At the end of the process, when the worker has not said that the run is over."""
         if self._process != os.getpid() or self._link is None or self._conversation.state == "finished":
             return
-        if self._has_loop:
-            where = self._left_at or place(None)
-            text = f"{where}: the program left the loop before the run was over; the loop ends by itself"
-            self._send_error(RETRYABLE, text, "")
+        if self._failed_thread is not None:
+            self._send_error(*describe(self._failed_thread, self._is_asked, self._conversation.has_begun))
+        elif self._has_loop:
+            self._report_left_loop()
         else:
             after = "worker.declare()" if self._variables else "shoal.Worker()"
             text = (
@@ -303,7 +316,30 @@ class Worker:
             # A program that has declared before may have ended because something that it needs is away.
             self._send_error(PERMANENT if self._variables else SURROUNDINGS, text, "")
 
+    def _report_left_loop(self) -> None:
+        kind = PERMANENT  # It would do so again.
+        text = "the program left the loop before the run was over"
+        where = self._left_at or place(None)
+        if self._exit is not None:
+            where, status = self._exit
+            text = f"sys.exit({'' if status is None else repr(status)[:400]}) was called before the run was over"
+            kind = RETRYABLE if status else PERMANENT
+        remedy = "the loop ends by itself: epochs=… and max_steps=… say when"
+        self._send_error(kind, f"{where}: {text}; {remedy}", "")
+
+    def _report_thread(self, error: BaseException) -> None:
+        """A thread of the program has died of an exception."""
+        if threading.get_ident() == self._loop_thread:
+            self._report(error)
+        elif self._failed_thread is None and not isinstance(error, SystemExit):
+            self._failed_thread = error  # The program may live without it.
+
+    def _note_exit(self, status: object) -> None:
+        if threading.current_thread() is threading.main_thread():
+            self._exit = place(sys._getframe(2)), status
+
     def _send_error(self, kind: int, text: str, trace: str) -> None:
         assert self._link is not None
         with contextlib.suppress(ProgramError):  # There is no connection any more; the worker reads the log.
             self._link.send(self._conversation.error(kind, text, trace))
+        self._finish = _protocol.Finish(_protocol.FAILED, "")

@@ -119,6 +119,24 @@ def test_metrics_of_a_loss_that_is_not_finite_are_dropped():
     play(program, scenario)
 
 
+def test_a_metric_that_is_not_finite_is_reported_as_such():
+    def program(worker):
+        names = ["f1", "accuracy", "weighted", "auc"]
+        worker.declare([shoal.Variable("w")], examples=4, optimizer=shoal.SGD(0.1), metrics=names)
+        for work in worker:
+            scores = [np.nan, 0.25, np.inf], [0, 1, 1]
+            infinite = (1.0, np.inf)
+            work.done(1.0, metrics={"f1": [1, np.nan], "accuracy": np.inf, "weighted": infinite, "auc": scores})
+
+    def scenario(fake):
+        metrics = fake.train(fake.handshake(), [0, 1]).metrics
+        assert [np.isnan(metrics[name][0]) for name in ("f1", "accuracy", "weighted")] == [True] * 3
+        assert metrics["auc"] == [(22 * 4096 + 4096, 1, 0), (196608, 1, 1)]
+        fake.finish()
+
+    play(program, scenario)
+
+
 def test_too_many_scores_in_a_batch_are_refused():
     many = Histogram(*(np.ones(_metrics.MAX_BINS + 1, np.uint32) for _ in range(3)))
     with pytest.raises(shoal.ProgramError, match="65537 different scores"):

@@ -129,10 +129,6 @@ MISUSE = {
         "declare(metrics=['accuracy'])\nfor work in worker:\n>>>     work.done(1, metrics={'accuracy': 'high'})",
         "the metric 'accuracy' is 'high'; it must be numbers, or (sum, weight)",
     ),
-    "a metric that is NaN": (
-        "declare(metrics=['f1'])\nfor work in worker:\n>>>     work.done(1, metrics={'f1': float('nan')})",
-        "the metric 'f1' is nan of 3, although the loss is finite; where there is nothing to measure, report (0, 0)",
-    ),
     "a metric that weighs nothing": (
         "declare(metrics=['f1'])\nfor work in worker:\n>>>     work.done(1, metrics={'f1': (2, 0)})",
         "the metric 'f1' is 2 of 0, which is not possible; where there is nothing to measure, report (0, 0)",
@@ -152,10 +148,6 @@ MISUSE = {
     "an AUC of unequal lengths": (
         "declare(metrics=['auc'])\nfor work in worker:\n>>>     work.done(1, metrics={'auc': ([0.1, 0.3, 1], [0, 1])})",
         "the metric 'auc' has 3 scores and 2 labels",
-    ),
-    "an AUC with NaN": (
-        "declare(metrics=['auc'])\nfor work in worker:\n>>>     work.done(1, metrics={'auc': ([0.1, np.nan], [0, 1])})",
-        "the metric 'auc' is nan of 1, although the loss is finite",
     ),
     "a second loop": (
         "declare()\nfor work in worker:\n>>>     for other in worker: pass",
@@ -240,11 +232,23 @@ class Started:
 
 
 START = """\
-import os, sys
+import json, os, sys, threading
 import numpy as np
 import shoal
 worker = shoal.Worker()
 worker.declare([shoal.Variable("w", (4,))], examples=10)
+"""
+
+
+# A thread ends by an exception, and the program then leaves its loop.
+THREAD = """\
+def loop():
+    for work in worker: 1 / 0
+def body(): {}
+thread = threading.Thread(target=body)
+thread.start()
+thread.join()
+for work in worker: break
 """
 
 
@@ -263,8 +267,13 @@ def failure(started, values=None):
         ("import nothing_of_this_name", 3, "train.py:6: ModuleNotFoundError: No module named 'nothing_of_this_name'"),
         ("undefined()", 2, "train.py:6: NameError: name 'undefined' is not defined"),
         ("for work in worker:\n    1 / 0", 2, "train.py:7: ZeroDivisionError: division by zero"),
-        ("for work in worker:\n    work.done(0)\n    break", 2, "train.py:8: the program left the loop before"),
-        ("for work in worker:\n    sys.exit(0)", 2, "the program left the loop before the run was over"),
+        ("for work in worker:\n    work.done(0)\n    break", 1, "train.py:8: the program left the loop before"),
+        ("for work in worker:\n    sys.exit()", 1, "train.py:7: sys.exit() was called before the run was over"),
+        ("for work in worker:\n    sys.exit('no data')", 2, "train.py:7: sys.exit('no data') was called before"),
+        ("for work in worker:\n    json.loads('{')", 2, "line 1 column 2 (char 1) (raised in json/decoder.py:"),
+        ("for work in worker:\n    json.loads('{')", 2, "train.py:7: JSONDecodeError: "),
+        (THREAD.format("1 / 0"), 2, "train.py:8: ZeroDivisionError: division by zero"),
+        (THREAD.format("loop()"), 2, "train.py:7: ZeroDivisionError: division by zero"),
         ("for work in worker:\n    shoal.SGD(-1)", 1, "train.py:7: SGD: learning_rate is -1"),
         ("for work in worker:\n    exec('1 +')", 1, "SyntaxError"),
     ],
@@ -273,6 +282,21 @@ def test_an_error_of_the_program_reaches_the_worker(code, kind, message, tmp_pat
     failed = failure(Started(START + code, tmp_path))
     assert message in failed.message
     assert failed.kind == kind
+
+
+def test_a_library_is_where_packages_are_whoever_installed_them(tmp_path):
+    package = tmp_path / "dist-packages/thing"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("def fail():\n    raise ValueError('what')\n")
+    code = f"sys.path.insert(0, {str(package.parent)!r})\nimport thing\nthing.fail()"
+    failed = failure(Started(START + code, tmp_path))
+    assert failed.message == "train.py:8: ValueError: what (raised in thing/__init__.py:2)"
+
+
+def test_an_error_is_named_without_a_working_directory(tmp_path):
+    code = "os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone')\nfor work in worker: undefined()"
+    failed = failure(Started(START + code, tmp_path))
+    assert failed.message == f"{tmp_path}/train.py:7: NameError: name 'undefined' is not defined"
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,19 @@ import shoal
 
 COMMAND = """\
 #!{python}
-import json, os, sys
+import json, os, sys, time
 name, args = sys.argv[1], sys.argv[2:]
 if name == "train":
     out = next(a[6:] for a in args if a.startswith("--out="))
     print("started", *args)
+    while "--wait" in args and not os.path.exists(out + "/go"):
+        time.sleep(0.01)
     with open(os.path.join(out, "summary.json"), "w") as file:
         json.dump({{"status": "failed" if "--fail" in args else "finished", "steps": 3}}, file)
     sys.exit(1 if "--fail" in args else 0)
-if name == "status":
+if "SHOAL_TEST_STARTS" in os.environ:
+    sys.exit("nobody answers")
+elif name == "status":
     print(json.dumps({{"phase": "over", "directory": args[0], "flags": args[1:]}}))
 elif name == "checkpoint":
     print(args[0] + "/checkpoints/ckpt-3")
@@ -77,6 +81,21 @@ def test_a_run_is_controlled_by_the_command(command, tmp_path):
         run.stop()
     with pytest.raises(shoal.CommandError, match="failed"):
         run.wait()  # over, and without a summary
+
+
+def test_the_status_of_a_run_that_starts_is_that(command, program, monkeypatch, tmp_path):
+    monkeypatch.setenv("SHOAL_TEST_STARTS", "1")
+    run = shoal.launch(str(program), flags=["--wait"], out=str(tmp_path / "run"))
+    assert run.status() == {"phase": "starting", "tasks": []}
+    monkeypatch.delenv("SHOAL_TEST_STARTS")
+    assert run.status()["phase"] == "over"
+    monkeypatch.setenv("SHOAL_TEST_STARTS", "1")
+    with pytest.raises(shoal.CommandError, match="nobody answers"):
+        run.status()  # It was there before.
+    (tmp_path / "run/go").write_text("")
+    run.wait(60)
+    with pytest.raises(shoal.CommandError, match="nobody answers"):
+        run.status()
 
 
 def test_metrics_are_columns(tmp_path):

@@ -1,6 +1,7 @@
 #include "runtime/variables/metric_sums.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -22,14 +23,27 @@ void AddMetrics(const MetricSums& part, MetricSums* total) {
 void FinishHistograms(MetricSums* sums) {
   for (MetricSum& metric : *sums) {
     if (metric.histogram.empty()) continue;
+    if (std::isnan(metric.sum)) {
+      metric.histogram.clear();
+      continue;
+    }
     const auto [sum, weight] = AreaUnderCurve(std::move(metric.histogram));
     metric = {sum, weight, {}};
   }
 }
 
 std::optional<double> MetricValue(const MetricSum& metric) {
-  if (!(metric.weight > 0)) return std::nullopt;
-  return metric.sum / metric.weight;
+  const double value = metric.sum / metric.weight;
+  if (!(metric.weight > 0) || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+std::optional<double> TakeAccuracy(std::map<std::string, std::optional<double>>* named) {
+  const auto found = named->find("accuracy");
+  if (found == named->end()) return std::nullopt;
+  const std::optional<double> accuracy = found->second;
+  named->erase(found);
+  return accuracy;
 }
 
 absl::Status CheckMetricName(absl::string_view name) {

@@ -1,5 +1,5 @@
-// What batches, steps and evaluations say of the metrics that the run's model has beside loss and
-// accuracy.
+// What batches, steps and evaluations say of the metrics that the run's model has beside the loss
+// and, for models that count correct predictions in a field of its own, the accuracy.
 #ifndef SHOAL_RUNTIME_VARIABLES_METRIC_SUMS_H_
 #define SHOAL_RUNTIME_VARIABLES_METRIC_SUMS_H_
 
@@ -22,7 +22,8 @@ inline constexpr size_t kMostMetrics = 16;
 inline constexpr size_t kMostMetricNameBytes = 64;
 inline constexpr size_t kMostScoreCounts = 65536;
 
-// One metric: a sum and a weight, or for the kind AUC a histogram that becomes them in the end.
+// One metric: a sum and a weight, or for the kind AUC a histogram that becomes them in the end. A
+// sum that is NaN makes that of everything it is added to NaN.
 struct MetricSum {
   double sum = 0;
   double weight = 0;
@@ -38,7 +39,7 @@ void AddMetrics(const MetricSums& part, MetricSums* total);
 // Makes sums and weights of the histograms.
 void FinishHistograms(MetricSums* sums);
 
-// Returns the value; none if the weight is 0.
+// Returns the value; none if the weight is 0 or the value is not finite.
 std::optional<double> MetricValue(const MetricSum& metric);
 
 // Returns the values by name. `names` are in the order of `sums`; a metric without a sum has no
@@ -54,6 +55,10 @@ std::map<std::string, std::optional<double>> NameMetrics(const Names& names,
   }
   return named;
 }
+
+// Removes the metric "accuracy", which a compute program counts like its other ones and which is
+// shown beside the loss. Returns its value.
+std::optional<double> TakeAccuracy(std::map<std::string, std::optional<double>>* named);
 
 // Returns why a model cannot have a metric of this name: its characters, or a field of
 // metrics.jsonl that has it. The caller puts "metric NAME: " before the message.

@@ -1,5 +1,8 @@
 #include "runtime/variables/metric_sums.h"
 
+#include <cmath>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +32,24 @@ TEST(MetricSumsTest, AddsAndNames) {
   EXPECT_THAT(NameMetrics(names, total),
               ElementsAre(Pair("auc", 0.0), Pair("f1", 0.5), Pair("other", std::nullopt)));
   EXPECT_EQ(MetricValue({0, 0, {}}), std::nullopt);
+}
+
+TEST(MetricSumsTest, NaNMakesASumNaNAndThereIsNoValue) {
+  const double nan = std::nan("");
+  MetricSums total;
+  AddMetrics({{nan, 1, {}}, {nan, 1, {}}, {1, 4, {}}}, &total);
+  AddMetrics({{2, 4, {}}, {0, 0, {{3, 1, 0}, {5, 0, 1}}}, {1, 4, {}}}, &total);
+  FinishHistograms(&total);
+  EXPECT_EQ(MetricValue(total[0]), std::nullopt);
+  EXPECT_EQ(MetricValue(total[1]), std::nullopt);
+  EXPECT_EQ(MetricValue(total[2]), 0.25);
+}
+
+TEST(MetricSumsTest, TheAccuracyIsTakenOutOfTheOthers) {
+  std::map<std::string, std::optional<double>> named = {{"accuracy", 0.5}, {"f1", 0.25}};
+  EXPECT_EQ(TakeAccuracy(&named), 0.5);
+  EXPECT_EQ(TakeAccuracy(&named), std::nullopt);
+  EXPECT_THAT(named, ElementsAre(Pair("f1", 0.25)));
 }
 
 TEST(MetricSumsTest, AMessageHasAllOfThem) {

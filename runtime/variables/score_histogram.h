@@ -37,6 +37,10 @@ inline constexpr uint32_t kScoreRanges = 24;
 // Bins 0 to kNumScoreBins / 2 - 1 are for scores below 1/2.
 inline constexpr uint32_t kNumScoreBins = 2 * kScoreRanges * kBinsPerRange;
 
+// In a message of a compute program: the bin of scores that are not finite. The AUC of what they
+// belong to has no value.
+inline constexpr uint32_t kScoreBinNotFinite = kNumScoreBins;
+
 // Returns the bin of a score in [0, 1].
 uint32_t ScoreBin(float score);
 

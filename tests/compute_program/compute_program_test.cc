@@ -132,10 +132,11 @@ TEST(ComputeProgramTest, DeclaresAndComputes) {
   EXPECT_EQ(declared.variables(0).name(), "linear.weight");
   EXPECT_EQ(declared.train_examples(), 240u);
   EXPECT_EQ(declared.test_examples(), 50u);
-  EXPECT_TRUE(declared.classifies());
-  ASSERT_EQ(declared.metrics_size(), 2);  // accuracy is counted as with other models
-  EXPECT_EQ(declared.metrics(0).name(), "mean_error");
-  EXPECT_EQ(declared.metrics(1).kind(), v1::METRIC_KIND_AUC);
+  EXPECT_FALSE(declared.classifies());
+  ASSERT_EQ(declared.metrics_size(), 3);
+  EXPECT_EQ(declared.metrics(0).name(), "accuracy");
+  EXPECT_EQ(declared.metrics(1).name(), "mean_error");
+  EXPECT_EQ(declared.metrics(2).kind(), v1::METRIC_KIND_AUC);
   EXPECT_NE(declared.initial_values(), 0u);
   EXPECT_EQ(trained.program().compute_fingerprint(), "program toy on a CPU");
 
@@ -164,30 +165,31 @@ TEST(ComputeProgramTest, DeclaresAndComputes) {
   BatchResult evaluated;
   ASSERT_TRUE(trained.program().Evaluate(block, parameters, {}, &evaluated).ok());
   EXPECT_GT(evaluated.loss_sum, 0);
-  ASSERT_EQ(evaluated.metrics.size(), 2u);
-  EXPECT_GT(evaluated.metrics[0].sum, 0);
+  ASSERT_EQ(evaluated.metrics.size(), 3u);
   EXPECT_EQ(evaluated.metrics[0].weight, 50);
+  EXPECT_GT(evaluated.metrics[1].sum, 0);
+  EXPECT_EQ(evaluated.metrics[1].weight, 50);
   uint64_t scores = 0;
-  for (const ScoreCount& count : evaluated.metrics[1].histogram) {
+  for (const ScoreCount& count : evaluated.metrics[2].histogram) {
     scores += count.positives + count.negatives;
   }
   EXPECT_EQ(scores, 50u);
   FinishHistograms(&evaluated.metrics);
-  EXPECT_LT(MetricValue(evaluated.metrics[1]), 0.5) << "the parameter has the wrong sign";
-  EXPECT_GT(MetricValue(evaluated.metrics[1]), 0);
+  EXPECT_LT(MetricValue(evaluated.metrics[2]), 0.5) << "the parameter has the wrong sign";
+  EXPECT_GT(MetricValue(evaluated.metrics[2]), 0);
   trained.inputs().finish(absl::OkStatus());
 }
 
 TEST(ComputeProgramTest, ThatSpeaksVersion1HasMeansOnly) {
   Trained trained("speaks_version_1");
   ASSERT_TRUE(trained.status().ok()) << trained.status();
-  ASSERT_EQ(trained.inputs().declaration.metrics_size(), 1);
-  EXPECT_EQ(trained.inputs().declaration.metrics(0).kind(), v1::METRIC_KIND_MEAN);
+  ASSERT_EQ(trained.inputs().declaration.metrics_size(), 2);
+  EXPECT_EQ(trained.inputs().declaration.metrics(1).kind(), v1::METRIC_KIND_MEAN);
   BatchResult result;
   ASSERT_TRUE(trained.Train(0, 0, &result).ok());
-  ASSERT_EQ(result.metrics.size(), 1u);
-  EXPECT_GT(result.metrics[0].sum, 0);
-  EXPECT_EQ(result.metrics[0].weight, 24);
+  ASSERT_EQ(result.metrics.size(), 2u);
+  EXPECT_GT(result.metrics[1].sum, 0);
+  EXPECT_EQ(result.metrics[1].weight, 24);
 }
 
 TEST(ComputeProgramTest, EqualInitialValuesAreOneFile) {
@@ -255,9 +257,8 @@ TEST(ComputeProgramTest, FailsItsWorkerLater) {
       {"raises", "program: toy.cc:7: division by zero"},
       {"sends_garbage", "of an unknown type"},
       {"sends_a_huge_message", "at most 131072"},
-      {"metric_is_nan", "metric mean_error with sum nan and weight 24"},
-      {"metric_weighs_nothing", "and weight 0; both must be finite"},
-      {"bin_does_not_exist", "metric auc with bin 196608"},
+      {"metric_weighs_nothing", "and weight 0; the weight is not negative"},
+      {"bin_does_not_exist", "metric auc with bin 196609"},
       {"impossible_metric", "metric accuracy"},
       {"other_work", "while it computes work 1"},
   };
@@ -298,6 +299,12 @@ TEST(ComputeProgramTest, NumbersThatAreNotFiniteAreResults) {
   ASSERT_TRUE(gradient.status().ok());
   ASSERT_TRUE(gradient.Train(0, 1, &result).ok());
   EXPECT_TRUE(std::isnan(gradient.contribution(0, 1)[0]));
+  Trained metric("metric_is_nan");
+  ASSERT_TRUE(metric.status().ok());
+  ASSERT_TRUE(metric.Train(0, 1, &result).ok());
+  EXPECT_TRUE(std::isfinite(result.loss_sum));
+  EXPECT_TRUE(std::isnan(result.metrics[1].sum));
+  EXPECT_EQ(MetricValue(result.metrics[1]), std::nullopt);
 }
 
 TEST(ComputeProgramTest, AProgramThatNeverAsksForWorkIsNamed) {

@@ -312,7 +312,7 @@ class ToyProgram {
                     MessageWriter* writer) const {
     writer->U32(static_cast<uint32_t>(scores.size()));
     for (const auto& [bin, counts] : scores) {
-      writer->U32(mode_ == "bin_does_not_exist" ? kNumScoreBins : bin);
+      writer->U32(mode_ == "bin_does_not_exist" ? kNumScoreBins + 1 : bin);
       writer->U32(counts.first).U32(counts.second);
     }
   }

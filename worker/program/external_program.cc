@@ -15,6 +15,7 @@
 #include "base/status_macros.h"
 #include "ml/optim/all_finite.h"
 #include "runtime/config/optimizer_groups.h"
+#include "runtime/process/child.h"
 #include "worker/replica/batch_crash.h"
 
 namespace shoal {
@@ -25,6 +26,10 @@ using Phase = ProgramConversation::Phase;
 constexpr size_t kLastLineBytes = 400;
 // The part of a long log that the last line is looked for in.
 constexpr std::streamoff kTailBytes = 8 << 10;
+
+constexpr char kNoHello[] =
+    "; a compute program makes shoal.Worker() and loops over it, or follows "
+    "docs/compute_program.md in another language";
 
 // How long a program may take to end after the FINISH of a worker that failed.
 constexpr absl::Duration kFailedGrace = absl::Seconds(1);
@@ -48,6 +53,11 @@ std::string LastLine(const std::string& path) {
     last = std::string(text);
   }
   return last;
+}
+
+// The exit codes of shoal mean nothing for a program.
+std::string DescribeEnd(const ChildExit& exit) {
+  return exit.by_signal ? exit.Describe() : absl::StrCat("exit code ", exit.number);
 }
 
 uint64_t SeedOfBatch(uint64_t seed, uint64_t epoch, uint64_t index) {
@@ -76,10 +86,7 @@ absl::StatusOr<std::unique_ptr<ExternalProgram>> ExternalProgram::Create(
     RETURN_IF_ERROR(program->TalkWhileIn(phase, program->ready_deadline_, none));
   }
   program->variables_ = program->declaration().variables;
-  const std::vector<v1::MetricSpec>& metrics = program->declaration().metrics;
-  for (size_t m = 0; m < metrics.size(); ++m) {
-    if (metrics[m].name() == "accuracy") program->accuracy_ = m;
-  }
+  program->warned_.assign(program->declaration().metrics.size(), false);
   return program;
 }
 
@@ -125,13 +132,14 @@ void ExternalProgram::Finish(FinishReason reason, const std::string& text) {
   const ProgramEnd end = channel_->End(deadline);
   if (end.was_killed) {
     LOG(WARNING) << "program: " << options_.name << " had not ended in time and was killed";
-  } else if (!end.exit.ok()) {
-    LOG(INFO) << "program: " << options_.name << " ended: " << end.exit.Describe();
+  } else if (!end.exit.ok() && reason != FinishReason::kFailed) {
+    LOG(INFO) << "program: " << options_.name << " ended: " << DescribeEnd(end.exit);
   }
 }
 
 absl::Status ExternalProgram::Logged(const absl::Status& status) const {
-  if (!conversation_.traceback().empty()) {
+  // Without a log file, the program has printed its traceback where this process prints.
+  if (!conversation_.traceback().empty() && !options_.log_file.empty()) {
     LOG(ERROR) << status.message() << "\n" << conversation_.traceback();
   }
   return absl::Status(status.code(), absl::StrCat(status.message(), SeeLog()));
@@ -170,8 +178,9 @@ absl::Status ExternalProgram::Ended() {
   const ProgramEnd end = channel_->End(options_.clock->Now() + kCloseGrace);
   conversation_.Finish(FinishReason::kFailed, "");
   const std::string last = LastLine(options_.log_file);
-  const auto because = [&](absl::string_view what, absl::string_view how) {
-    return absl::StrCat("program: ", options_.name, " ", what, " (", how, ")",
+  const auto because = [&](absl::string_view what, absl::string_view how,
+                           absl::string_view remedy = "") {
+    return absl::StrCat("program: ", options_.name, " ", what, " (", how, ")", remedy,
                         last.empty() ? "" : absl::StrCat(": ", last), SeeLog());
   };
   if (end.was_killed) {
@@ -184,7 +193,7 @@ absl::Status ExternalProgram::Ended() {
       because(exit.ok() && phase < Phase::kIdle ? "ended without asking for work"
               : phase < Phase::kIdle            ? "ended before it was ready"
                                                 : "ended before the run was over",
-              exit.by_signal ? exit.Describe() : absl::StrCat("exit code ", exit.number));
+              DescribeEnd(exit), exit.ok() && phase == Phase::kHello ? kNoHello : "");
   if (exit.crashed()) {
     return phase == Phase::kWorking ? BatchCrash(text) : absl::InternalError(text);
   }
@@ -218,24 +227,27 @@ void ExternalProgram::AnnounceExpected() {
   if (announced_.size() > most) announced_.erase(announced_.begin(), announced_.end() - most);
 }
 
-std::vector<v1::MetricSpec> ExternalProgram::metrics() const {
-  std::vector<v1::MetricSpec> others = declaration().metrics;
-  if (accuracy_.has_value()) others.erase(others.begin() + static_cast<ptrdiff_t>(*accuracy_));
-  return others;
-}
-
-void ExternalProgram::SetResult(int64_t num_examples, BatchResult* result) const {
+void ExternalProgram::SetResult(const ProgramWork& work, BatchResult* result) {
   *result = BatchResult();
   result->loss_sum = conversation_.result().loss_sum;
-  result->examples = static_cast<uint64_t>(num_examples);
+  result->examples = work.examples.size();
+  result->metrics = conversation_.result().metrics;
+  WarnOfMetrics(work);
+}
+
+void ExternalProgram::WarnOfMetrics(const ProgramWork& work) {
   const MetricSums& metrics = conversation_.result().metrics;
   for (size_t m = 0; m < metrics.size(); ++m) {
-    if (accuracy_ != m) result->metrics.push_back(metrics[m]);
+    if (!std::isnan(metrics[m].sum) || warned_[m]) continue;
+    warned_[m] = true;
+    const std::string where = work.evaluates
+                                  ? absl::StrCat("block ", work.batch.index, " of the test data")
+                                  : absl::StrCat("step ", work.step + 1, ", batch ",
+                                                 work.batch.index, " of epoch ", work.batch.epoch);
+    LOG(WARNING) << "program: " << options_.name << ": metric " << declaration().metrics[m].name()
+                 << " is not finite in " << where << " of worker/" << options_.welcome.worker
+                 << "; it is recorded as null there (logged once per metric)";
   }
-  if (!accuracy_.has_value()) return;
-  // The run counts examples, and the program may count parts of them, such as characters.
-  const double share = MetricValue(metrics[*accuracy_]).value_or(0);
-  result->correct = static_cast<uint64_t>(std::llround(share * static_cast<double>(num_examples)));
 }
 
 absl::Status ExternalProgram::Train(const TrainArguments& arguments, BatchResult* result,
@@ -260,7 +272,7 @@ absl::Status ExternalProgram::Train(const TrainArguments& arguments, BatchResult
     if (contributes(v)) on_final(v, static_cast<int64_t>(NumElements(variables()[v])));
   };
   RETURN_IF_ERROR(TalkWhileIn(Phase::kWorking, absl::InfiniteFuture(), settle));
-  SetResult(batch.num_examples, result);
+  SetResult(work, result);
   on_result();
   for (uint32_t v = 0; v < variables().size(); ++v) {
     if (contributes(v) && !conversation_.is_final(v)) settle(v);
@@ -282,7 +294,7 @@ absl::Status ExternalProgram::Evaluate(const LoadedBatch& batch,
   work.examples = examples_;
   conversation_.Start(work);
   RETURN_IF_ERROR(TalkWhileIn(Phase::kWorking, absl::InfiniteFuture(), [](uint32_t) {}));
-  SetResult(batch.num_examples, result);
+  SetResult(work, result);
   return absl::OkStatus();
 }
 

@@ -72,10 +72,7 @@ class ExternalProgram : public ReplicaProgram {
   bool contributes(uint32_t variable) const override {
     return variables()[variable].update() != v1::UPDATE_KIND_NONE;
   }
-  // Returns whether the program counts correct predictions.
-  bool classifies() const { return accuracy_.has_value(); }
-  // Returns the declared metrics except accuracy.
-  std::vector<v1::MetricSpec> metrics() const override;
+  std::vector<v1::MetricSpec> metrics() const override { return declaration().metrics; }
 
   float* ParameterMemory(uint32_t set, uint32_t variable) override {
     return memory_->parameters(set, variable);
@@ -104,7 +101,8 @@ class ExternalProgram : public ReplicaProgram {
   absl::Status Ended();
   absl::Status Logged(const absl::Status& status) const;
   void AnnounceExpected();
-  void SetResult(int64_t num_examples, BatchResult* result) const;
+  void SetResult(const ProgramWork& work, BatchResult* result);
+  void WarnOfMetrics(const ProgramWork& work);
 
   const Options options_;
   const std::unique_ptr<ProgramMemory> memory_;
@@ -114,7 +112,7 @@ class ExternalProgram : public ReplicaProgram {
   absl::Time ready_deadline_;
   std::optional<BatchPlan> train_plan_;
   std::optional<BatchPlan> test_plan_;
-  std::optional<size_t> accuracy_;  // Its index among the metrics.
+  std::vector<bool> warned_;  // Indexed by metric: a value that is not finite was logged.
   std::string input_;
   std::vector<int64_t> examples_;
   uint64_t step_ = 0;

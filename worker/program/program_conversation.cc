@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -48,6 +49,15 @@ void TakeHistogram(MessageReader* reader, std::vector<ScoreCount>* histogram) {
     count.positives = reader->U32();
     count.negatives = reader->U32();
   }
+}
+
+// A metric that is not finite makes that of its step null. The run continues, since nothing that is
+// trained depends on it.
+void MarkNotFinite(MetricSum* metric) {
+  const bool is_finite =
+      std::isfinite(metric->sum) && std::isfinite(metric->weight) &&
+      (metric->histogram.empty() || metric->histogram.back().bin != kScoreBinNotFinite);
+  if (!is_finite) *metric = {std::numeric_limits<double>::quiet_NaN(), 1, {}};
 }
 
 void AppendExamples(absl::Span<const int64_t> examples, MessageWriter* writer) {
@@ -219,6 +229,7 @@ absl::Status ProgramConversation::HandleDone(absl::string_view payload) {
   }
   // The batch is skipped if its loss is not finite; its metrics then mean nothing.
   if (std::isfinite(result_.loss_sum)) {
+    for (MetricSum& metric : result_.metrics) MarkNotFinite(&metric);
     RETURN_IF_ERROR(CheckMetrics());
   } else {
     result_.metrics.assign(result_.metrics.size(), MetricSum());
@@ -232,14 +243,14 @@ absl::Status ProgramConversation::CheckMetrics() const {
   for (size_t m = 0; m < result_.metrics.size(); ++m) {
     const MetricSum& metric = result_.metrics[m];
     const std::string& name = declaration_.metrics[m].name();
-    const bool is_good = std::isfinite(metric.sum) && std::isfinite(metric.weight) &&
-                         metric.weight >= 0 && (metric.weight > 0 || metric.sum == 0) &&
+    if (std::isnan(metric.sum)) continue;
+    const bool is_good = metric.weight >= 0 && (metric.weight > 0 || metric.sum == 0) &&
                          (name != "accuracy" || (metric.sum >= 0 && metric.sum <= metric.weight));
     if (!is_good) {
       return Wrong(absl::StrCat("reports metric ", name, " with sum ", metric.sum, " and weight ",
                                 metric.weight,
-                                "; both must be finite, the weight not negative (with the weight 0 "
-                                "the sum is 0: nothing to measure), and accuracy at most 1"));
+                                "; the weight is not negative (with the weight 0 the sum is 0: "
+                                "nothing to measure), and accuracy at most 1"));
     }
     entries += metric.histogram.size();
     int64_t last = -1;

@@ -324,11 +324,9 @@ TEST(ProgramConversationTest, RefusesMetricsThatCannotBe) {
   std::vector<ScoreCount> rising = too_many;
   for (uint32_t i = 0; i < rising.size(); ++i) rising[i].bin = i;
   const std::pair<std::string, std::string> wrong[] = {
-      {DoneWith(NAN, 1, {}), "metric f1 with sum nan"},
-      {DoneWith(1, INFINITY, {}), "metric f1 with sum 1 and weight inf"},
       {DoneWith(1, -1, {}), "metric f1 with sum 1 and weight -1"},
       {DoneWith(1, 0, {}), "metric f1 with sum 1 and weight 0"},
-      {DoneWith(1, 1, {{kNumScoreBins, 1, 0}}), "metric auc with bin 196608"},
+      {DoneWith(1, 1, {{kNumScoreBins + 1, 1, 0}}), "metric auc with bin 196609"},
       {DoneWith(1, 1, {{5, 1, 0}, {5, 0, 1}}), "metric auc with bin 5 after bin 5"},
       {DoneWith(1, 1, {{5, 0, 0}}), "0 positive and 0 negative examples; bins rise"},
       {DoneWith(1, 1, rising), "make batch_size or data.evaluation_block smaller"},
@@ -340,6 +338,25 @@ TEST(ProgramConversationTest, RefusesMetricsThatCannotBe) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << why;
     EXPECT_THAT(std::string(status.message()), HasSubstr(why));
   }
+}
+
+TEST(ProgramConversationTest, AMetricThatIsNotFiniteIsAResult) {
+  const auto nan_of = [](const std::string& done) {
+    Talk talk;
+    StartVersion2(&talk);
+    EXPECT_EQ(talk.Say(done), absl::OkStatus());
+    std::vector<bool> is_nan;
+    for (const MetricSum& metric : talk.conversation.result().metrics) {
+      is_nan.push_back(std::isnan(metric.sum));
+      EXPECT_TRUE(metric.weight > 0 || !is_nan.back());
+    }
+    return is_nan;
+  };
+  EXPECT_EQ(nan_of(DoneWith(NAN, 1, {})), std::vector<bool>({false, true, false}));
+  EXPECT_EQ(nan_of(DoneWith(1, INFINITY, {})), std::vector<bool>({false, true, false}));
+  EXPECT_EQ(nan_of(DoneWith(NAN, NAN, {})), std::vector<bool>({false, true, false}));
+  EXPECT_EQ(nan_of(DoneWith(1, 1, {{5, 1, 0}, {kScoreBinNotFinite, 0, 1}})),
+            std::vector<bool>({false, false, true}));
 }
 
 TEST(ProgramConversationTest, MetricsOfALossThatIsNotFiniteAreDropped) {
@@ -366,7 +383,6 @@ TEST(ProgramConversationTest, RefusesMessagesOutOfPlace) {
       {Done(1, 0) + "xxxxxxxx", "of an unknown type"},
       {Done(1, 0) + Done(1, 0), "sent DONE (type 5) where it is not allowed"},
       {Done(1, 0, 6, 5), "metric accuracy"},
-      {Done(1, 0, 1, NAN), "metric accuracy"},
       {std::string("\xff\xff\xff\x7f\x04\0\0\0", 8), "FINAL with 2147483647 bytes"},
       {std::string(100, '\xee'), "of an unknown type"}};
   for (const auto& [bytes, why] : wrong) {

@@ -221,7 +221,7 @@ absl::StatusOr<ReplicaInputs> LoadProgramInputs(TaskOptions* options) {
   RETURN_IF_ERROR(program->MakeReady(*inputs.train_plan, inputs.test_plan));
   ExternalProgram* const external = program.get();
   inputs.program = std::move(program);
-  inputs.declaration = DeclareModel(inputs, external->classifies());
+  inputs.declaration = DeclareModel(inputs, /*classifies=*/false);
   ASSIGN_OR_RETURN(const uint64_t values,
                    WriteInitialValues(*external, worker, run.out(), file_system));
   inputs.declaration.set_initial_values(values);
@@ -254,7 +254,7 @@ absl::StatusOr<v1::WorkerProgram> AskProgram(const v1::RunConfig& run, bool has_
   ASSIGN_OR_RETURN(ReplicaInputs inputs, InputsOf(one, program.get()));
   ExternalProgram* const external = program.get();
   inputs.program = std::move(program);
-  *answer.mutable_model() = DeclareModel(inputs, external->classifies());
+  *answer.mutable_model() = DeclareModel(inputs, /*classifies=*/false);
   external->Finish(FinishReason::kDeclared, "");
   return answer;
 }

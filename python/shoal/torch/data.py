@@ -205,6 +205,9 @@ class Source:
         collate: Optional[Callable[[Any], Any]],
         options: dict[str, Any],
     ) -> None:
+        for name, value, low in (("num_workers", num_workers, 0), ("prefetch_factor", prefetch_factor, 1)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < low:
+                raise ProgramError(f"{name} is {value!r}; it must be a whole number from {low}")
         self._train = Reader(data, collate)
         self._test = Reader(test, collate) if test is not None else None
         self._num_workers = num_workers

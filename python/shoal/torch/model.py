@@ -101,3 +101,13 @@ def check_entries(entries: Sequence[Entry], statistics: Sequence[str]) -> Any:
                 f"statistics names {entry.name}, a {entry.kind} of {entry.tensor.dtype}; it must be float32"
             )
     return devices.pop()
+
+
+def why_not_changed(entry: Entry) -> str:
+    """Returns the error of a batch that changes a buffer which is no statistic."""
+    if entry.kind == "fixed":
+        return f"the buffer {entry.name} changes with a batch; name it: Trainer(…, statistics=[{entry.name!r}])"
+    return (
+        f"the buffer {entry.name} ({entry.tensor.dtype}) changes with a batch; only float32 buffers can, as "
+        "variables; derive it from trainer.work.step instead"
+    )

@@ -18,8 +18,9 @@ from shoal.errors import ProgramError
 from shoal.torch import data
 from shoal.torch.convert import from_torch
 from shoal.torch.memory import Memory, Streams, make_memory, tensor_of
-from shoal.torch.model import Entry, Models, check_entries, named_models, tensors_of
+from shoal.torch.model import Models, check_entries, named_models, tensors_of, why_not_changed
 from shoal.torch.rehearsal import Rehearsal
+from shoal.torch.values import array_of, mean_of
 from shoal.worker import Variable, Work, Worker
 
 Loss = Any  # A tensor with the mean over the batch or with a value per example, several of them, or a number.
@@ -265,7 +266,7 @@ class Trainer:
     def _add(self, loss: Loss, examples: int, metrics: dict[str, Any], may_have_run: bool) -> None:
         """Adds a loss over `examples` examples, and runs its backward pass if the program has not."""
         losses = list(loss) if isinstance(loss, (list, tuple)) else [loss]
-        means = [_mean(part, examples) for part in losses]
+        means = [mean_of(part, examples) for part in losses]
         work = self._open("step()")
         size = len(work.indices)
         self._covered += examples
@@ -294,7 +295,7 @@ class Trainer:
 
     def _add_metrics(self, metrics: dict[str, Any], examples: int) -> None:
         for name, value in metrics.items():
-            value = tuple(map(_array, value)) if isinstance(value, (tuple, list)) else _array(value)
+            value = tuple(map(array_of, value)) if isinstance(value, (tuple, list)) else array_of(value)
             part = value_of(self._worker._metrics, name, value, examples)
             self._sums[name] = add(self._sums[name], part) if name in self._sums else part
 
@@ -356,7 +357,7 @@ class Trainer:
                     f"the buffer {entry.name} was replaced by another tensor; write into it: buffer.copy_(…)"
                 )
             if entry.kind in ("fixed", "constant") and entry.tensor._version != self._versions[entry.name]:
-                raise ProgramError(_changed(entry))
+                raise ProgramError(why_not_changed(entry))
 
     # check_determinism()
 
@@ -387,36 +388,3 @@ def set_threads(run_file: str) -> None:
     if "OMP_NUM_THREADS" not in os.environ:
         found = re.search(r"^\s*threads:\s*(\d+)", run_file, re.MULTILINE)
         torch.set_num_threads(int(found.group(1)) if found else 1)
-
-
-def _array(value: Any) -> Any:
-    """A tensor as an array; any other value as it is."""
-    if not isinstance(value, torch.Tensor):
-        return value
-    value = value.detach().cpu()
-    return (value.float() if value.is_floating_point() else value).numpy()
-
-
-def _mean(loss: Any, examples: int) -> Any:
-    """The mean over the examples, as a tensor without dimensions."""
-    if isinstance(loss, (int, float)):
-        return torch.tensor(float(loss))
-    if not isinstance(loss, torch.Tensor):
-        raise ProgramError(f"the loss is a {type(loss).__name__}; it must be a tensor")
-    if loss.dim() == 0:
-        return loss
-    if tuple(loss.shape) == (examples,):
-        return loss.mean()
-    raise ProgramError(
-        f"the loss has the shape {tuple(loss.shape)}; it must be the mean over the batch, or one value for each of its "
-        f"{examples} examples"
-    )
-
-
-def _changed(entry: Entry) -> str:
-    if entry.kind == "fixed":
-        return f"the buffer {entry.name} changes with a batch; name it: Trainer(…, statistics=[{entry.name!r}])"
-    return (
-        f"the buffer {entry.name} ({entry.tensor.dtype}) changes with a batch; only float32 buffers can, as "
-        "variables; derive it from trainer.work.step instead"
-    )

@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import signal
 from pathlib import Path
 
 import numpy as np
+import pytest
 from test_runs import environment, programs, wait_for_step  # noqa: F401
 
 import shoal
@@ -82,3 +84,52 @@ def test_metrics_do_not_depend_on_the_number_of_tasks_or_on_kills(tmp_path):
     assert ", auc=0." in output
     assert ", test auc 0." in output
     assert json.loads(Path(wild.directory, "summary.json").read_text())["test_margin"] == summary["test_margin"]
+
+
+# Its accuracy is that of halves of examples, a multiple of no block size, or nothing at all.
+COUNTS = """\
+import sys
+import numpy as np
+import shoal
+worker = shoal.Worker()
+worker.declare([shoal.Variable("w", (4,))], examples=40, test_examples=37, batch_size=10, epochs=2,
+               optimizer=shoal.SGD(0.1), metrics=["accuracy", "f1"])
+for work in worker:
+    rows = work.indices
+    metrics = {"f1": np.where(work.is_training & (rows == 7), np.nan, 0.25)}
+    if sys.argv[1] == "accuracy":
+        metrics["accuracy"] = np.stack([rows % 3 == 0, rows % 7 == 0])
+    work.done(len(rows), metrics=metrics)
+"""
+
+
+@pytest.mark.parametrize("block", [5, 16])
+def test_the_accuracy_of_a_program_does_not_depend_on_blocks(block, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(COUNTS)
+    flags = [f"--set=data.evaluation_block={block}"]
+    run = shoal.launch(str(program), ps=1, workers=2, out=str(tmp_path / "run"), flags=flags, args=["accuracy"])
+    assert run.wait(240)["test_accuracy"] == (13 + 6) / 74
+    metrics = run.metrics()
+    assert (metrics["accuracy"] * 20 == (metrics["accuracy"] * 20).round()).all()
+    np.testing.assert_allclose(metrics["accuracy"][:4].sum(), (14 + 6) / 20)
+
+
+def test_an_accuracy_that_is_never_reported_is_absent_and_a_metric_that_is_not_finite_is_null(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(COUNTS)
+    run = shoal.launch(str(program), ps=1, workers=1, out=str(tmp_path / "run"), args=["nothing"])
+    summary = run.wait(240)
+    assert summary["status"] == "finished"
+    assert summary["test_accuracy"] is None
+    assert summary["test_f1"] == 0.25
+    metrics = run.metrics()
+    assert np.isnan(metrics["accuracy"]).all()
+    assert sorted(metrics["f1"][:4], key=np.isnan)[:3] == [0.25] * 3
+    assert np.isnan(metrics["f1"]).sum() == 2  # Once in an epoch.
+    assert "acc=" not in Path(run.directory, "launch.log").read_text()
+    page = Path(run.directory, "report.html").read_text()
+    assert len(re.findall(r"the metric f1 of step \d is not finite and is recorded as null", page)) == 1
+    log = Path(run.directory, "logs/worker-0.log").read_text()
+    assert re.search(r"program.py: metric f1 is not finite in step \d, batch \d of epoch 0 of worker/0", log)
+    assert log.count("metric f1") == 1

@@ -37,9 +37,30 @@ MISUSE = {
     ),
     "the loop is left": (
         HEAD + DECLARE + "for work in worker:\n    work.done(1)\n    if work.index == 2:\n        break\n",
+        (),
+        78,
+        ["train.py:9: the program left the loop before the run was over; the loop ends by itself"],
+        [],
+    ),
+    "an exit in the loop": (
+        HEAD + DECLARE + "for work in worker:\n    sys.exit('no data')\n",
         NO_RESTART,
         1,
-        ["train.py:9: the program left the loop before the run was over"],
+        ["train.py:7: sys.exit('no data') was called before the run was over"],
+        ["no data"],
+    ),
+    "no worker": (
+        "print('hello')\n",
+        (),
+        78,
+        ["train.py ended without asking for work (exit code 0); a compute program makes shoal.Worker() and loops over"],
+        [],
+    ),
+    "an exception when the launcher asks": (
+        HEAD + "data = {}['x']\n",
+        (),
+        1,
+        ["train.py:5: KeyError: 'x'"],
         [],
     ),
     "a second worker": (
@@ -50,7 +71,7 @@ MISUSE = {
         [],
     ),
     "the workers declare different variables": (
-        HEAD + OTHERS + "for work in worker: work.done(1)\n",
+        HEAD + OTHERS + "for work in worker:\n    time.sleep(0.5)\n    work.done(1)\n",
         (),
         78,
         ["in the first worker and w", "give both the same model"],
@@ -112,6 +133,8 @@ def test_a_misuse_ends_the_run_with_a_message(name, tmp_path):
     assert run._process.returncode == exit_code, log_of(run, "launch.log")
     for message in messages:
         assert message in log_of(run, "launch.log")
+    assert "internal error" not in log_of(run, "launch.log")
+    assert log_of(run, "launch.log").count("Traceback") <= 1
     for line in lines:
         assert line in log_of(run, "logs/program-0.out") + log_of(run, "logs/program-0.log")
 

@@ -84,6 +84,37 @@ def reference(tmp_path_factory):
     return variables(run)
 
 
+# Seeds nothing: its initial values, and the noise of its batches, follow from --seed.
+UNSEEDED = """\
+import random
+import numpy as np
+import shoal
+worker = shoal.Worker()
+worker.declare([shoal.Variable("w", initial=np.random.normal(size=5)), shoal.Variable("b", initial=random.random())],
+               examples=40, optimizer=shoal.SGD(0.1), batch_size=10, epochs=1)
+for work in worker:
+    work.gradients["w"] = 1 + work.parameters["w"] * work.indices.mean()
+    work.done(0)
+print(worker.index, np.random.random(), random.random())
+"""
+
+
+def test_random_numbers_of_a_program_follow_from_the_runs_seed(tmp_path):
+    program = tmp_path / "unseeded.py"
+    program.write_text(UNSEEDED)
+    seen, printed = [], []
+    for number, seed in enumerate((3, 3, 4)):
+        run = shoal.launch(str(program), workers=2, out=str(tmp_path / str(number)), flags=[f"--seed={seed}"])
+        run.wait(120)
+        seen.append(variables(run))
+        printed.append([Path(run.directory, f"logs/program-{k}.out").read_text().split() for k in (0, 1)])
+    assert seen[0] == seen[1]
+    assert seen[0]["w"] != seen[2]["w"]
+    assert seen[0]["b"] != seen[2]["b"]
+    assert printed[0] == printed[1]
+    assert printed[0][0][1:] != printed[0][1][1:]  # Each worker has its own.
+
+
 def test_an_example_in_numpy_learns(tmp_path):
     run = shoal.launch(LINEAR, ps=2, workers=2, out=str(tmp_path / "run"))
     summary = run.wait(120)

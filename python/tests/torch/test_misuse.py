@@ -12,6 +12,7 @@ from torch import nn
 
 import shoal
 import shoal.torch
+from shoal.errors import describe
 
 STATE = {
     "half precision": (lambda: mlp().half(), "the parameter 0.weight is torch.float16; parameters are float32"),
@@ -162,6 +163,29 @@ def test_the_trainer_is_used_in_its_loop_only():
     _expect(program, lambda fake: fake.welcome(), "trainer.step() is for the body of")
     with pytest.raises(shoal.ProgramError, match="worker is a Sequential; make it first"):
         shoal.torch.Trainer(mlp(), mlp())
+
+
+def test_an_error_inside_pytorch_names_the_users_line_and_then_that_of_pytorch():
+    def program(worker):
+        trainer = shoal.torch.Trainer(worker, mlp())
+        for batch in trainer.batches(DATA, batch_size=8):
+            F.cross_entropy(batch[0], "no labels")
+
+    with pytest.raises(TypeError) as raised:
+        play(program, _one_batch)
+    message = describe(raised.value, False, True)[1]
+    assert re.match(r"\S*test_misuse\.py:\d+: TypeError: ", message)
+    assert re.search(r" \(raised in torch/nn/functional\.py:\d+\)$", message)
+
+
+@pytest.mark.parametrize("options", [{"num_workers": -1}, {"num_workers": 2.0}, {"prefetch_factor": 0}])
+def test_readers_are_a_whole_number(options):
+    def program(worker):
+        for _ in shoal.torch.Trainer(worker, mlp()).batches(DATA, batch_size=8, **options):
+            pass
+
+    (name, value) = next(iter(options.items()))
+    _expect(program, lambda fake: fake.welcome(), f"{name} is {value!r}; it must be a whole number from")
 
 
 def _weights():
