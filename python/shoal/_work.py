@@ -19,7 +19,7 @@ Array = npt.NDArray[np.float32]
 Arrays = dict[str, Array]
 
 # A FINAL message covers at least so many bytes, unless it is the last one of a batch.
-FINAL_BYTES = 256 << 10
+FINAL_BYTES = 1 << 20
 
 
 class Contributions(MutableMapping[str, Array]):

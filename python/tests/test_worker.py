@@ -100,12 +100,12 @@ def test_a_contribution_that_is_not_written_is_zero():
     play(program, scenario)
 
 
-def test_final_messages_are_gathered_to_256_kib():
+def test_final_messages_are_gathered_to_1_mib():
     def program(worker):
-        worker.declare([shoal.Variable(f"v{i}", (16384,)) for i in range(10)], examples=4)  # 64 KiB each
+        worker.declare([shoal.Variable(f"v{i}", (65536,)) for i in range(10)], examples=4)  # 256 KiB each
         for work in worker:
             for i in range(10):
-                work.gradients[f"v{i}"] = np.full(16384, i + work.step, np.float32)
+                work.gradients[f"v{i}"] = np.full(65536, i + work.step, np.float32)
                 work.final(f"v{i}")
             work.done(0)
 

@@ -41,7 +41,7 @@ std::vector<ExchangeGroup> MakeExchangeGroups(const SliceTable& table,
   uint64_t total = 0;
   for (const Slice& slice : table.slices()) total += slice.is_bucket ? 0 : slice.num_bytes();
   return MakeExchangeGroups(table, owner,
-                            std::clamp<uint64_t>(total / 16, uint64_t{256} << 10, 1 << 20));
+                            std::clamp<uint64_t>(total / 16, uint64_t{512} << 10, 1 << 20));
 }
 
 }  // namespace shoal

@@ -26,7 +26,7 @@ std::vector<ExchangeGroup> MakeExchangeGroups(const SliceTable& table,
                                               uint64_t max_bytes);
 
 // The same with `max_bytes` chosen as a sixteenth of all values, so that exchanging one group
-// overlaps with computing or applying another, but at least 256 KiB, since below that the call
+// overlaps with computing or applying another, but at least 512 KiB, since below that the call
 // costs more than its bytes, and at most 1 MiB.
 std::vector<ExchangeGroup> MakeExchangeGroups(const SliceTable& table,
                                               const std::vector<uint32_t>& owner);

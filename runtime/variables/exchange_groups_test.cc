@@ -62,7 +62,7 @@ TEST(ExchangeGroupsTest, ThereAreManyGroupsOfABoundedSize) {
     int64_t elements;
     uint64_t bytes;
   };
-  for (const Want want : {Want{1000, 4000}, Want{1 << 19, 256 << 10}, Want{1 << 24, 1 << 20}}) {
+  for (const Want want : {Want{1000, 4000}, Want{1 << 19, 512 << 10}, Want{1 << 24, 1 << 20}}) {
     v1::VariableSpec spec;
     spec.set_name("v");
     spec.add_shape(want.elements);

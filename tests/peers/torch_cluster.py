@@ -3,7 +3,7 @@
 usage: torch_cluster.py ddp MODEL BATCH STEPS      prints the examples per second of both processes together
        shoal train --program=torch_cluster.py --num_ps_tasks=1 --num_replicas=2 -- shoal MODEL BATCH STEPS
 MODEL: seed_mlp, resnet18 or transformer. BATCH is that of one process; each has one thread. Both take their batches from
-the same tensors by the indices of shuffled examples.
+the same tensors by the indices of shuffled examples, and both read every batch's loss.
 """
 import pathlib
 import runpy
@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.utils.data import TensorDataset
 
-EXAMPLES = 4096
+EXAMPLES = 64000  # As in deploy/runs/benchmark_mlp.textproto: an epoch, which ends with a checkpoint, has 16 steps or more.
 WARM_UP = 10
 
 
@@ -51,8 +51,10 @@ def ddp(rank, port, model, batch, steps):
         rows = torch.randint(0, len(data), (batch,), generator=order)
         inputs, targets = data[rows]
         optimizer.zero_grad(set_to_none=True)
-        loss_of(network(inputs), targets).backward()
+        loss = loss_of(network(inputs), targets)
+        loss.backward()
         optimizer.step()
+        loss.item()
     torch.distributed.barrier()
     if rank == 0:
         print(2 * batch * steps / (time.perf_counter() - start), flush=True)

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset, default_collate
 
+from shoal._protocol import Indices
 from shoal.errors import ProgramError
 from shoal.worker import Work, Worker
 
@@ -89,12 +90,24 @@ class Reader:
         return self._data[index]
 
     def read(self, request: Request) -> Any:
-        seed_all(request.seed)
         if self._has_tensors:
-            rows = torch.tensor(request)
-            return [tensor[rows] for tensor in self._data.tensors]
+            return self.rows(np.array(request))
+        seed_all(request.seed)
         several = getattr(self._data, "__getitems__", None)
         return self._collate(several(list(request)) if callable(several) else [self._data[i] for i in request])
+
+    def read_now(self, indices: Indices, seed: int) -> Any:
+        """The same in this process, without a request."""
+        return self.rows(indices.copy()) if self._has_tensors else self.read(Request(indices.tolist(), None, seed))
+
+    def rows(self, indices: Indices) -> list[Any]:
+        """The examples of a TensorDataset, which needs no random numbers."""
+        rows = torch.from_numpy(indices)
+        return [
+            # Twice as fast as tensor[rows], but it loses memory formats such as channels_last.
+            tensor.index_select(0, rows.to(tensor.device)) if tensor.is_contiguous() else tensor[rows]
+            for tensor in self._data.tensors
+        ]
 
 
 # Forked readers need no guard in the program; since Python 3.14 other ones are the default.
@@ -228,18 +241,16 @@ class Source:
 
     def peek(self, worker: Worker, work: Work, indices: Any) -> Any:
         """Other examples in place of a training batch's, read at once."""
-        seed = data_seed(worker.seed, "train", work.epoch, work.index)
-        return self._train.read(Request(indices.tolist(), None, seed))
+        return self._train.read_now(indices, data_seed(worker.seed, "train", work.epoch, work.index))
 
     def get(self, worker: Worker, work: Work) -> Any:
         seed = data_seed(worker.seed, work.kind, work.epoch, work.index)
-        request = Request(work.indices.tolist(), (work.epoch, work.index), seed)
         if not work.is_training:
             assert self._test is not None
-            return self._test.read(request)
+            return self._test.read_now(work.indices, seed)
         if self._pipeline is None:
-            return self._train.read(request)
+            return self._train.read_now(work.indices, seed)
         for item in worker.announcements():
-            seed = data_seed(worker.seed, "train", item.epoch, item.index)
-            self._pipeline.announce(Request(item.indices.tolist(), (item.epoch, item.index), seed))
-        return self._pipeline.get(request)
+            item_seed = data_seed(worker.seed, "train", item.epoch, item.index)
+            self._pipeline.announce(Request(item.indices.tolist(), (item.epoch, item.index), item_seed))
+        return self._pipeline.get(Request(work.indices.tolist(), (work.epoch, work.index), seed))

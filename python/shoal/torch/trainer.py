@@ -306,7 +306,8 @@ class Trainer:
                 fired = self._fired[name] = self._fired.get(name, 0) + 1
                 if fired == self._expected.get(name):
                     self._store(name, parameter)
-                    self._send_settled(self._memory.settled())  # type: ignore[union-attr]
+                    if len(self._stored) < len(self._trained):  # DONE follows the last one.
+                        self._send_settled(self._memory.settled())  # type: ignore[union-attr]
 
         return hook
 
