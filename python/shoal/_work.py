@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
@@ -29,7 +29,7 @@ class Contributions(MutableMapping[str, Array]):
     Variables that a batch does not write contribute zeros.
     """
 
-    def __init__(self, arrays: Arrays, names: Sequence[str]) -> None:
+    def __init__(self, arrays: Arrays, names: Mapping[str, None]) -> None:
         self._arrays = arrays
         self._names = names
         self.written: set[str] = set()

@@ -64,6 +64,7 @@ class Worker:
         self._metrics: dict[str, int] = {}  # The kind of each name.
         self._variables: list[Variable] = []
         self._numbers: dict[str, int] = {}
+        self._contributing: dict[str, None] = {}  # The names of what a batch contributes to, in order.
         self._parameters: tuple[Arrays, Arrays] = ({}, {})
         self._contributions: tuple[Arrays, Arrays] = ({}, {})
         self._finish: Optional[_protocol.Finish] = None
@@ -154,6 +155,7 @@ class Worker:
         self._called_at = place()
         self._variables = list(variables)
         self._numbers = {variable.name: i for i, variable in enumerate(variables)}
+        self._contributing = {variable.name: None for variable in variables if variable.contributes}
         self._metrics = dict(declaration.metrics)
         self._send(self._conversation.declare(declaration))
         layout = self._wait()
@@ -218,7 +220,7 @@ class Worker:
         if assignment.parameter_set > 1 or assignment.contribution_set > 1:
             raise ProtocolError(f"work {assignment.work} names a set above 1")
         arrays = self._contributions[assignment.contribution_set] if assignment.is_training else {}
-        contributions = Contributions(arrays, [v.name for v in self._variables if v.contributes])
+        contributions = Contributions(arrays, self._contributing)
         return Work(self, assignment, self._parameters[assignment.parameter_set], contributions)
 
     def _map(self, layout: _protocol.Layout) -> None:

@@ -30,13 +30,14 @@ class Memory:
         self._parameters = parameters
         self._values = values
         self._contributions = contributions
+        self._pairs = [[(parameter, both[name]) for name, parameter in parameters.items()] for both in values]
+        self._addresses = [{name: both[name].data_ptr() for name in parameters} for both in values]
         self._settled: list[str] = []
 
     def load(self, number: int) -> None:
         """Gives the parameters the values of a parameter set."""
-        values = self._values[number]
-        for name, parameter in self._parameters.items():
-            parameter.data = values[name]
+        for parameter, value in self._pairs[number]:
+            parameter.data = value
 
     def store(self, name: str, tensor: Any, number: int) -> None:
         """Begins to copy a contribution into a contribution set."""
@@ -54,7 +55,7 @@ class Memory:
 
     def has_moved(self, name: str, number: int) -> bool:
         """Returns whether a parameter's memory is no longer what load() gave it."""
-        return bool(self._parameters[name].data_ptr() != self._values[number][name].data_ptr())
+        return bool(self._parameters[name].data_ptr() != self._addresses[number][name])
 
     def release(self) -> None:
         """Gives the parameters memory of their own, which the program may write."""

@@ -241,20 +241,26 @@ class Trainer:
         self._fired: dict[str, int] = {}
         self._stored: set[str] = set()
         self._memory.load(work.parameter_set)
+        if self._buffers:
+            self._load_buffers(work)
+        self._is_first = False
+        for parameter in self._parameters.values():
+            parameter.grad = None
+        for module, mode in self._modes:
+            wanted = mode and work.is_training
+            if module.training != wanted:  # To set an attribute of a module takes long.
+                module.training = wanted
+        torch.clear_autocast_cache()
+        data.seed_all(work.seed)
+        self._versions = {entry.name: entry.tensor._version for entry in self._buffers}
+
+    def _load_buffers(self, work: Work) -> None:
         with torch.no_grad():
             for entry in self._buffers:
                 if entry.kind == "statistic" or (entry.kind == "fixed" and self._is_first):
                     entry.tensor.copy_(self._values[work.parameter_set][entry.name])
                 elif entry.kind == "counter":
                     entry.tensor.fill_(work.step)
-        self._is_first = False
-        for parameter in self._parameters.values():
-            parameter.grad = None
-        for module, mode in self._modes:
-            module.training = mode and work.is_training
-        torch.clear_autocast_cache()
-        data.seed_all(work.seed)
-        self._versions = {entry.name: entry.tensor._version for entry in self._buffers}
 
     def _open(self, what: str) -> Work:
         if self._work is None:
