@@ -35,8 +35,12 @@ absl::StatusOr<std::string> ModelText(absl::Span<const std::string> args) {
     return InvalidField(args[1], "is not a number of classes; give 2 or more");
   }
   if (args.size() > 2) return InvalidField(args[2], "is not expected; give a name and classes");
-  return absl::StrCat("model {\n", model->is_regression ? "loss: \"mean_squared_error\"\n" : "",
-                      model->layers(options, kImageSize, kImageSize), "}\n");
+  const bool is_classifier = !model->is_regression && model->features == nullptr;
+  return absl::StrCat("model {\n",
+                      is_classifier ? "" : absl::StrCat("loss: \"", model->loss(), "\"\n"),
+                      model->features == nullptr ? "" : model->features,
+                      model->layers(options, kImageSize, kImageSize), "}\n",
+                      model->tables == nullptr ? "" : model->tables);
 }
 
 int ModelMain(absl::Span<const std::string> args) {

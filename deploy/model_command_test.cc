@@ -18,13 +18,19 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The variables of the model in this run file, with their shapes.
-std::vector<std::string> VariablesOf(const v1::ModelConfig& config, bool is_regression) {
-  const std::vector<FieldSpec> fields = {{kInputField, {DataType::kFloat32, {3, 64, 64}}},
-                                         is_regression
-                                             ? FieldSpec{kTargetField, {DataType::kFloat32, {1}}}
-                                             : FieldSpec{kLabelField, {DataType::kInt32, {}}}};
-  const auto model = MakeModel(config, fields, is_regression ? 1 : 7);
+// The variables of the model in this run file, with their shapes, and its tables.
+std::vector<std::string> VariablesOf(v1::RunConfig run, const zoo::Model& named) {
+  ResolveDefaults(TaskCounts(), &run);
+  std::vector<FieldSpec> fields = {{kInputField, {DataType::kFloat32, {3, 64, 64}}},
+                                   named.is_regression
+                                       ? FieldSpec{kTargetField, {DataType::kFloat32, {1}}}
+                                       : FieldSpec{kLabelField, {DataType::kInt32, {}}}};
+  if (named.features != nullptr) {
+    fields[0].example = {DataType::kFloat32, {13}};
+    fields.push_back(RaggedField("c1"));
+    fields.push_back(RaggedField("c2"));
+  }
+  const auto model = MakeModel(run.model(), fields, named.is_regression ? 1 : 7, {}, &run.table());
   EXPECT_OK(model.status());
   std::vector<std::string> variables;
   if (!model.ok()) return variables;
@@ -34,6 +40,9 @@ std::vector<std::string> VariablesOf(const v1::ModelConfig& config, bool is_regr
   for (const auto& variable : graph.variables()) {
     variables.push_back(variable.spec.name + variable.spec.shape.ToString());
   }
+  for (const TableInput& table : graph.table_inputs()) {
+    variables.push_back(table.table + table.rows.shape().ToString());
+  }
   return variables;
 }
 
@@ -41,11 +50,11 @@ TEST(ModelCommandTest, ThePrintedTextIsTheModelOfThatName) {
   for (const zoo::Model& model : zoo::Models()) {
     ASSERT_OK_AND_ASSIGN(const std::string text, ModelText({model.name, "7"}));
     ASSERT_OK_AND_ASSIGN(const v1::RunConfig layers, ParseRunConfig(text, model.name));
-    v1::ModelConfig named;
-    named.set_name(model.name);
-    const std::vector<std::string> variables = VariablesOf(named, model.is_regression);
+    v1::RunConfig named;
+    named.mutable_model()->set_name(model.name);
+    const std::vector<std::string> variables = VariablesOf(named, model);
     EXPECT_FALSE(variables.empty());
-    EXPECT_EQ(VariablesOf(layers.model(), model.is_regression), variables) << model.name;
+    EXPECT_EQ(VariablesOf(layers, model), variables) << model.name;
   }
 }
 

@@ -289,4 +289,5 @@ def main():
         make(model)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,11 +1,14 @@
 #include "ml/nn/layer_stack.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 
 #include "ml/graph/ops.h"
+#include "ml/nn/feature_layers.h"
+#include "ml/nn/feature_names.h"
 #include "ml/nn/image_layer_builder.h"
 #include "ml/nn/layer_initializer.h"
 #include "ml/nn/layers.h"
@@ -87,18 +90,47 @@ std::string LayerStack::NameOf(const v1::LayerConfig& layer) {
   return layer.name().empty() ? absl::StrCat(kind, number) : layer.name();
 }
 
-Output LayerStack::InputOf(const v1::LayerConfig& layer, const std::string& name, Output previous) {
-  if (layer.input().empty()) return previous;
-  std::vector<Output> inputs;
-  for (const std::string& input : layer.input()) {
-    const auto it = outputs_.find(input);
-    if (it == outputs_.end()) {
-      Fail(name, absl::StrCat("input '", input, "' is not the name of an earlier layer"));
-      return {};
-    }
-    inputs.push_back(it->second);
+void LayerStack::AppendInput(const std::string& name, const std::string& input,
+                             std::vector<Output>* outputs) {
+  if (const auto it = outputs_.find(input); it != outputs_.end()) {
+    outputs->push_back(it->second);
+    return;
   }
-  if (layer.has_add()) {
+  const size_t before = outputs->size();
+  for (const auto& [feature, vector] : features_) {
+    if (StandsFor(input, feature)) outputs->push_back(vector);
+  }
+  if (outputs->size() > before) return;
+  Fail(name, absl::StrCat("input '", input, "' is not the name of an earlier layer",
+                          features_.empty() ? "" : " or a feature"));
+}
+
+std::vector<Output> LayerStack::InputsOf(const v1::LayerConfig& layer, const std::string& name,
+                                         Output previous) {
+  std::vector<Output> inputs;
+  for (const std::string& input : layer.input()) AppendInput(name, input, &inputs);
+  if (!layer.input().empty()) return inputs;
+  if (previous.valid()) inputs.push_back(previous);
+  if (layer.has_interaction()) {
+    for (const auto& feature : features_) inputs.push_back(feature.second);
+  }
+  return inputs;
+}
+
+// Makes one input of several.
+Output LayerStack::Merge(const v1::LayerConfig& layer, const std::string& name,
+                         std::vector<Output> inputs) {
+  for (const Output& input : inputs) {
+    if (input.valid()) continue;
+    Fail(name, "'input' names a dense input, but the data has none; name features or layers");
+    return {};
+  }
+  if (inputs.empty()) {
+    Fail(name, "has no input, because the data has no dense field; name features with `input`");
+    return {};
+  }
+  if (layer.has_interaction()) return BuildInteraction(layer, name, std::move(inputs));
+  if (layer.has_add() && layer.input_size() > 0) {
     const bool is_pair = inputs.size() == 2 && inputs[0].shape() == inputs[1].shape();
     return is_pair ? ops::Add(builder_, inputs[0], inputs[1])
                    : ops::AddN(builder_, std::move(inputs));
@@ -112,14 +144,47 @@ Output LayerStack::InputOf(const v1::LayerConfig& layer, const std::string& name
   return ops::Concat(builder_, std::move(inputs), axis);
 }
 
+Output LayerStack::BuildInteraction(const v1::LayerConfig& layer, const std::string& name,
+                                    std::vector<Output> inputs) {
+  const v1::InteractionLayer& interaction = layer.interaction();
+  if (interaction.has_cross()) {
+    const Output x0 = inputs.size() == 1 ? inputs[0] : ops::Concat(builder_, inputs, 1);
+    Output x = x0;
+    for (uint32_t i = 0; i < std::max(interaction.cross().layers(), 1u) && x.valid(); ++i) {
+      CrossOptions options;
+      options.scope = absl::StrCat(name, "/cross", i + 1);
+      options.weight_decay = WeightDecayOf(layer);
+      const int64_t width = x0.shape().rank() == 2 ? x0.shape().dim(1) : 1;
+      if (!ReadInitializers(builder_, name, layer, Shape({width, width}),
+                            &options.weights_initializer, &options.bias_initializer)) {
+        return {};
+      }
+      x = CrossLayer(builder_, x0, x, options);
+    }
+    return x;
+  }
+  if (inputs.size() < 2) {
+    Fail(name, "needs two inputs or more; give the model features or name layers with `input`");
+    return {};
+  }
+  if (interaction.has_factorization_machine()) {
+    return ops::FactorizationMachine(builder_, std::move(inputs));
+  }
+  if (interaction.has_dot()) {
+    return DotInteraction(builder_, inputs, interaction.dot().only_products());
+  }
+  Fail(name, "has no kind; write dot {}, factorization_machine {} or cross { layers: 3 }");
+  return {};
+}
+
 double LayerStack::WeightDecayOf(const v1::LayerConfig& layer) const {
   return layer.has_weight_decay() ? layer.weight_decay() : config_.weight_decay();
 }
 
 // Checks that the layer sets fields only of variables that it has.
 bool LayerStack::CheckParameters(const v1::LayerConfig& layer, const std::string& name) {
-  const bool has_biases =
-      layer.has_dense() || layer.has_convolution() || layer.has_transposed_convolution();
+  const bool has_biases = layer.has_dense() || layer.has_convolution() ||
+                          layer.has_transposed_convolution() || layer.interaction().has_cross();
   const bool has_weights = has_biases || layer.has_embedding();
   if (layer.has_weights_initializer() && !has_weights) {
     Fail(name, "weights_initializer: the layer has no weights");
@@ -192,7 +257,6 @@ Output LayerStack::BuildEmbedding(const v1::LayerConfig& config, const std::stri
 }
 
 Output LayerStack::BuildLayer(const v1::LayerConfig& layer, const std::string& name, Output input) {
-  if (!CheckParameters(layer, name)) return {};
   const LayerContext context{builder_, name, WeightDecayOf(layer), is_training_, layer};
   switch (layer.layer_case()) {
     case v1::LayerConfig::kDense:
@@ -227,10 +291,8 @@ Output LayerStack::BuildLayer(const v1::LayerConfig& layer, const std::string& n
       return ReshapeExamples(builder_, input,
                              {layer.reshape().shape().begin(), layer.reshape().shape().end()});
     case v1::LayerConfig::kConcat:
-      return input;
     case v1::LayerConfig::kInteraction:
-      Fail(name, "interaction: the model has no features; add model.feature");
-      return {};
+      return input;
     case v1::LayerConfig::LAYER_NOT_SET:
       break;
   }
@@ -246,7 +308,8 @@ Output LayerStack::Build(Output input) {
     where_ =
         absl::StrCat("model.layer[", i, "]", kind.empty() ? "" : absl::StrCat(" (", kind, ")"));
     const std::string name = NameOf(layer);
-    const Output from = InputOf(layer, name, input);
+    if (!CheckParameters(layer, name)) return {};
+    const Output from = Merge(layer, name, InputsOf(layer, name, input));
     if (!builder_.status().ok()) return {};
     input = BuildLayer(layer, name, from);
     if (!builder_.status().ok()) return {};

@@ -4,10 +4,13 @@
 
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 
 #include "ml/graph/graph_builder.h"
+#include "ml/nn/features.h"
 
 namespace shoal {
 
@@ -22,11 +25,17 @@ class ModelConfig;
 // names the layer.
 class LayerStack {
  public:
-  // The builder and the config must outlive it.
-  LayerStack(GraphBuilder& builder, const v1::ModelConfig& config, bool is_training)
-      : builder_(builder), config_(config), is_training_(is_training) {}
+  // The builder and the config must outlive it. `features` are further inputs, which layers can
+  // name.
+  LayerStack(GraphBuilder& builder, const v1::ModelConfig& config, bool is_training,
+             NamedOutputs features = {})
+      : builder_(builder),
+        config_(config),
+        is_training_(is_training),
+        features_(std::move(features)) {}
 
-  // Adds the layers and returns the output of the last one; not valid after an error.
+  // Adds the layers and returns the output of the last one; not valid after an error. `input` is
+  // not valid if the data has none.
   Output Build(Output input);
 
   // Returns the config field of the layer that was built last, such as "model.layer[2] (pool)";
@@ -35,7 +44,13 @@ class LayerStack {
 
  private:
   std::string NameOf(const v1::LayerConfig& layer);
-  Output InputOf(const v1::LayerConfig& layer, const std::string& name, Output previous);
+  // Appends the outputs that an input of a layer stands for.
+  void AppendInput(const std::string& name, const std::string& input, std::vector<Output>* outputs);
+  std::vector<Output> InputsOf(const v1::LayerConfig& layer, const std::string& name,
+                               Output previous);
+  Output Merge(const v1::LayerConfig& layer, const std::string& name, std::vector<Output> inputs);
+  Output BuildInteraction(const v1::LayerConfig& layer, const std::string& name,
+                          std::vector<Output> inputs);
   Output BuildLayer(const v1::LayerConfig& layer, const std::string& name, Output input);
   Output BuildActivation(const v1::ActivationLayer& layer, const std::string& name, Output input);
   Output BuildDropout(const v1::DropoutLayer& layer, const std::string& name, Output input);
@@ -50,6 +65,7 @@ class LayerStack {
   GraphBuilder& builder_;
   const v1::ModelConfig& config_;
   const bool is_training_;
+  const NamedOutputs features_;
   std::map<std::string, Output> outputs_;
   std::map<std::string, int> num_of_kind_;
   std::string where_ = "model";

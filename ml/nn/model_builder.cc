@@ -8,6 +8,7 @@
 
 #include "base/status_macros.h"
 #include "ml/graph/ops.h"
+#include "ml/nn/features.h"
 #include "ml/nn/layer_stack.h"
 #include "ml/nn/losses.h"
 #include "ml/nn/metric_names.h"
@@ -18,22 +19,63 @@
 namespace shoal {
 namespace {
 
-Output BuildPredictions(GraphBuilder& builder, const v1::ModelConfig& config, Output input,
-                        int64_t classes, bool is_training) {
-  if (config.name().empty()) return LayerStack(builder, config, is_training).Build(input);
+// What a model reads of a batch.
+struct ModelInputs {
+  std::vector<FieldSpec> fields;
+  std::vector<Feature> features;
+  int input = -1;   // the field that layers call "input"; -1: there is none
+  int target = -1;  // -1: there is none
+
+  // Returns the placeholder of a field; not valid for -1.
+  Output Of(absl::Span<const Output> batch, int field) const {
+    return field < 0 ? Output()
+                     : FindField(fields, batch, fields[static_cast<size_t>(field)].name).values;
+  }
+};
+
+// A model without features takes the first field, and the second is its target. With features, the
+// dense input is the first dense field of numbers that is not a target.
+ModelInputs InputsOf(const std::vector<FieldSpec>& fields, std::vector<Feature> features) {
+  ModelInputs inputs;
+  inputs.fields = fields;
+  inputs.features = std::move(features);
+  if (inputs.features.empty()) {
+    inputs.input = fields.empty() ? -1 : 0;
+    inputs.target = fields.size() < 2 ? -1 : 1;
+    return inputs;
+  }
+  for (size_t f = 0; f < fields.size(); ++f) {
+    if (fields[f].is_ragged()) continue;
+    int& found = IsTarget(fields[f]) ? inputs.target : inputs.input;
+    const bool is_input = !IsTarget(fields[f]);
+    if (found < 0 && !(is_input && !IsFloating(fields[f].example.dtype))) {
+      found = static_cast<int>(f);
+    }
+  }
+  return inputs;
+}
+
+Output BuildPredictions(GraphBuilder& builder, const v1::ModelConfig& config,
+                        const ModelInputs& inputs, absl::Span<const Output> batch, int64_t classes,
+                        bool is_training) {
+  const Output input = inputs.Of(batch, inputs.input);
+  NamedOutputs features = BuildFeatureVectors(builder, inputs.features, inputs.fields, batch);
+  if (!builder.status().ok()) return {};
+  if (config.name().empty()) {
+    return LayerStack(builder, config, is_training, std::move(features)).Build(input);
+  }
   zoo::ModelOptions model;
   model.classes = classes;
   model.weight_decay = config.weight_decay();
   model.is_training = is_training;
   if (config.has_width_multiplier()) model.width_multiplier = config.width_multiplier();
-  return zoo::Build(builder, config.name(), input, model);
+  return zoo::Build(builder, config.name(), input, model, std::move(features));
 }
 
 absl::StatusOr<LossKind> LossOf(const v1::ModelConfig& config) {
   if (!config.loss().empty()) return ParseLossKind(config.loss());
   const zoo::Model* model = zoo::Find(config.name());
-  return model != nullptr && model->is_regression ? LossKind::kMeanSquaredError
-                                                  : LossKind::kSparseSoftmaxCrossEntropy;
+  return model == nullptr ? LossKind::kSparseSoftmaxCrossEntropy : ParseLossKind(model->loss());
 }
 
 // If the loss compares numbers, converts class labels to the type and shape of the predictions.
@@ -124,26 +166,29 @@ absl::Status CheckLoss(LossKind loss, const v1::ModelConfig& config, const Shape
 
 // Builds the part before the loss once to check that it fits, and returns the shape of the
 // predictions.
-absl::StatusOr<Shape> CheckPredictions(const v1::ModelConfig& config, const FieldSpec& input,
+absl::StatusOr<Shape> CheckPredictions(const v1::ModelConfig& config, const ModelInputs& inputs,
                                        int64_t classes, bool is_training) {
   Graph graph;
   GraphBuilder builder(&graph);
-  const Output batch = InputQueue({input}).Dequeue(builder)[0];
-  LayerStack layers(builder, config, is_training);
-  const Output predictions = config.name().empty()
-                                 ? layers.Build(batch)
-                                 : BuildPredictions(builder, config, batch, classes, is_training);
+  const std::vector<Output> batch = InputQueue(inputs.fields).Dequeue(builder);
+  LayerStack layers(builder, config, is_training,
+                    config.name().empty()
+                        ? BuildFeatureVectors(builder, inputs.features, inputs.fields, batch)
+                        : NamedOutputs());
+  const Output predictions = config.name().empty() ? layers.Build(inputs.Of(batch, inputs.input))
+                                                   : BuildPredictions(builder, config, inputs,
+                                                                      batch, classes, is_training);
   if (builder.status().ok()) return predictions.shape();
   return absl::InvalidArgumentError(absl::StrCat(layers.where(), ": ", builder.status().message()));
 }
 
 absl::Status CheckMetricsFit(const std::vector<std::string>& names,
                              const std::vector<WantedMetric>& metrics, LossKind loss,
-                             const v1::ModelConfig& config, const FieldSpec& input,
+                             const v1::ModelConfig& config, const ModelInputs& inputs,
                              int64_t classes) {
   if (metrics.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const Shape predictions,
-                   CheckPredictions(config, input, classes, /*is_training=*/true));
+                   CheckPredictions(config, inputs, classes, /*is_training=*/true));
   for (size_t m = 0; m < metrics.size(); ++m) {
     RETURN_IF_ERROR(CheckMetricFits(names[m], metrics[m], loss, predictions));
   }
@@ -152,15 +197,16 @@ absl::Status CheckMetricsFit(const std::vector<std::string>& names,
 
 // Builds the model once to check that it fits.
 absl::Status CheckFits(const ModelFunction& model, LossKind loss, const v1::ModelConfig& config,
-                       const std::vector<FieldSpec>& fields, int64_t classes) {
+                       const ModelInputs& inputs, int64_t classes) {
   ASSIGN_OR_RETURN(const Shape predictions,
-                   CheckPredictions(config, fields[0], classes, /*is_training=*/true));
-  if (!IsFloating(fields[1].example.dtype) && fields[1].example.shape.rank() == 0) {
+                   CheckPredictions(config, inputs, classes, /*is_training=*/true));
+  const TensorSpec& target = inputs.fields[static_cast<size_t>(inputs.target)].example;
+  if (!IsFloating(target.dtype) && target.shape.rank() == 0) {
     RETURN_IF_ERROR(CheckLoss(loss, config, predictions, classes));
   }
   Graph graph;
   GraphBuilder builder(&graph);
-  model(builder, InputQueue(fields).Dequeue(builder), true);
+  model(builder, InputQueue(inputs.fields).Dequeue(builder), true);
   if (builder.status().ok()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("model: ", builder.status().message()));
 }
@@ -169,25 +215,31 @@ absl::Status CheckFits(const ModelFunction& model, LossKind loss, const v1::Mode
 
 absl::StatusOr<ModelFunction> MakeModel(const v1::ModelConfig& config,
                                         const std::vector<FieldSpec>& fields, int64_t classes,
-                                        const std::vector<std::string>& metrics) {
+                                        const std::vector<std::string>& metrics,
+                                        const TableConfigs* tables) {
   RETURN_IF_ERROR(CheckConfig(config));
-  if (fields.size() < 2) {
+  ASSIGN_OR_RETURN(std::vector<Feature> features,
+                   ResolveFeatures(config, tables == nullptr ? TableConfigs() : *tables, fields));
+  const ModelInputs inputs = InputsOf(fields, std::move(features));
+  if (inputs.target < 0) {
     return absl::InvalidArgumentError("model: the data set has no labels or targets");
   }
   ASSIGN_OR_RETURN(LossKind loss, LossOf(config));
-  if (loss == LossKind::kSoftmaxCrossEntropy && !IsFloating(fields[1].example.dtype)) {
+  const TensorSpec& target = fields[static_cast<size_t>(inputs.target)].example;
+  if (loss == LossKind::kSoftmaxCrossEntropy && !IsFloating(target.dtype)) {
     loss = LossKind::kSparseSoftmaxCrossEntropy;
   }
   std::vector<WantedMetric> wanted;
   for (const std::string& name : metrics) {
     ASSIGN_OR_RETURN(wanted.emplace_back(), ParseMetric(name));
   }
-  ModelFunction model = [config, classes, loss, wanted](GraphBuilder& builder,
-                                                        absl::Span<const Output> batch,
-                                                        bool is_training) {
+  ModelFunction model = [config, classes, loss, wanted, inputs](GraphBuilder& builder,
+                                                                absl::Span<const Output> batch,
+                                                                bool is_training) {
     ModelOutputs outputs;
-    outputs.predictions = BuildPredictions(builder, config, batch[0], classes, is_training);
-    const Output labels = LabelsFor(builder, loss, outputs.predictions, batch[1]);
+    outputs.predictions = BuildPredictions(builder, config, inputs, batch, classes, is_training);
+    const Output labels =
+        LabelsFor(builder, loss, outputs.predictions, inputs.Of(batch, inputs.target));
     const bool is_softmax =
         loss == LossKind::kSparseSoftmaxCrossEntropy || loss == LossKind::kSoftmaxCrossEntropy;
     outputs.loss = is_softmax && config.label_smoothing() > 0
@@ -202,8 +254,8 @@ absl::StatusOr<ModelFunction> MakeModel(const v1::ModelConfig& config,
     }
     return outputs;
   };
-  RETURN_IF_ERROR(CheckMetricsFit(metrics, wanted, loss, config, fields[0], classes));
-  RETURN_IF_ERROR(CheckFits(model, loss, config, fields, classes));
+  RETURN_IF_ERROR(CheckMetricsFit(metrics, wanted, loss, config, inputs, classes));
+  RETURN_IF_ERROR(CheckFits(model, loss, config, inputs, classes));
   return model;
 }
 
@@ -216,11 +268,12 @@ bool Classifies(const v1::ModelConfig& config) {
 std::string NoticeOfExtraOutputs(const v1::ModelConfig& config,
                                  const std::vector<FieldSpec>& fields, int64_t classes,
                                  bool has_class_names) {
+  if (config.feature_size() > 0) return "";
   const bool are_classes = fields.size() > 1 && !IsFloating(fields[1].example.dtype) &&
                            fields[1].example.shape.rank() == 0;
   if (!are_classes || !Classifies(config) || config.layer().empty()) return "";
   const absl::StatusOr<Shape> predictions =
-      CheckPredictions(config, fields[0], classes, /*is_training=*/true);
+      CheckPredictions(config, InputsOf(fields, {}), classes, /*is_training=*/true);
   if (!predictions.ok() || predictions->rank() != 2 || predictions->dim(1) <= classes) return "";
   return absl::StrCat(OutputLayer(config), ": has ", predictions->dim(1),
                       " outputs, but there are ", CountOf(classes, "class", "classes"), ", so ",
@@ -233,10 +286,15 @@ std::string NoticeOfExtraOutputs(const v1::ModelConfig& config,
 absl::StatusOr<PredictionFunction> MakePredictions(const v1::ModelConfig& config,
                                                    const FieldSpec& input, int64_t classes) {
   RETURN_IF_ERROR(CheckConfig(config));
-  RETURN_IF_ERROR(CheckPredictions(config, input, classes, /*is_training=*/false).status());
+  if (config.feature_size() > 0) {
+    return absl::UnimplementedError(
+        "model.feature: a model with tables cannot predict from one input");
+  }
+  const ModelInputs inputs = InputsOf({input}, {});
+  RETURN_IF_ERROR(CheckPredictions(config, inputs, classes, /*is_training=*/false).status());
   return PredictionFunction(
-      [config, classes](GraphBuilder& builder, Output batch, bool is_training) {
-        return BuildPredictions(builder, config, batch, classes, is_training);
+      [config, classes, inputs](GraphBuilder& builder, Output batch, bool is_training) {
+        return BuildPredictions(builder, config, inputs, {batch}, classes, is_training);
       });
 }
 

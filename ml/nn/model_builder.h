@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 
+#include "ml/nn/features.h"
 #include "ml/nn/model.h"
 
 namespace shoal {
@@ -18,12 +19,14 @@ class ModelConfig;
 }
 
 // Makes the model that the config names or describes. Of `fields`, the first is the input and the
-// second the label or target. The function builds the model once to check that it fits;
-// InvalidArgument names the field of the config or the layer, and the problem. `metrics` are names
-// as ParseMetric knows them.
+// second the label or target; of a model with features, which takes columns of ids through the
+// tables of the run, the input is the first dense field of numbers and the target that of IsTarget.
+// The function builds the model once to check that it fits; InvalidArgument names the field of the
+// config or the layer, and the problem. `metrics` are names as ParseMetric knows them.
 absl::StatusOr<ModelFunction> MakeModel(const v1::ModelConfig& config,
                                         const std::vector<FieldSpec>& fields, int64_t classes,
-                                        const std::vector<std::string>& metrics = {});
+                                        const std::vector<std::string>& metrics = {},
+                                        const TableConfigs* tables = nullptr);
 
 // Returns a notice for the user if a model that is given by layers has more outputs than there are
 // classes: the layer, both numbers and the remedy. Returns "" otherwise.

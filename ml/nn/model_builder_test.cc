@@ -243,7 +243,7 @@ TEST(ModelBuilderTest, MistakesNameTheirField) {
             "softmax_regression, "
             "linear, cifar10_cnn, vgg16, speech_conv, cnn_trad_fpool3, mobilenet_v2, "
             "mobilenet_v2_dense, resnet18, "
-            "resnet50; or leave it empty and list model.layer");
+            "resnet50, wide_deep, deepfm, dlrm, dcn_v2; or leave it empty and list model.layer");
   EXPECT_EQ(ErrorOf("name: 'mlp' layer { flatten {} }"),
             "model: give either a name or layers, not both");
   EXPECT_EQ(ErrorOf("name: 'mlp' weight_decay: nan"), "model.weight_decay: must be a number >= 0");

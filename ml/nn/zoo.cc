@@ -1,6 +1,7 @@
 #include "ml/nn/zoo.h"
 
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/text_format.h"
@@ -15,29 +16,39 @@ namespace {
 
 // Builds all layers but the last `num_left_out`.
 Output BuildLayers(GraphBuilder& builder, absl::string_view name, Output input,
-                   const ModelOptions& options, int num_left_out) {
+                   const ModelOptions& options, int num_left_out, NamedOutputs features = {}) {
   const Model* model = Find(name);
   if (model == nullptr) {
     builder.SetError(absl::InvalidArgumentError(absl::StrCat("no model has the name ", name)));
     return {};
   }
-  if (!input.valid()) return {};
-  const Shape& shape = input.shape();
+  const bool takes_features = model->features != nullptr;
+  if (takes_features != !features.empty()) {
+    builder.SetError(absl::InvalidArgumentError(
+        takes_features ? absl::StrCat(name, " needs features; add ", model->features)
+                       : absl::StrCat(name, " takes no features; drop model.feature")));
+    return {};
+  }
+  if (!input.valid() && !takes_features) return {};
+  const Shape shape = input.valid() ? input.shape() : Shape();
   const bool is_image = shape.rank() == 4;
   v1::ModelConfig config;
+  ModelOptions adapted = options;
+  adapted.has_input = input.valid();
+  if (takes_features) adapted.feature_dim = features.back().second.shape().dim(1);
   const std::string layers =
-      model->layers(options, is_image ? shape.dim(2) : 0, is_image ? shape.dim(3) : 0);
+      model->layers(adapted, is_image ? shape.dim(2) : 0, is_image ? shape.dim(3) : 0);
   CHECK(google::protobuf::TextFormat::ParseFromString(layers, &config)) << layers;
   config.set_weight_decay(options.weight_decay);
   for (int i = 0; i < num_left_out; ++i) config.mutable_layer()->RemoveLast();
-  return LayerStack(builder, config, options.is_training).Build(input);
+  return LayerStack(builder, config, options.is_training, std::move(features)).Build(input);
 }
 
 }  // namespace
 
 Output Build(GraphBuilder& builder, absl::string_view name, Output input,
-             const ModelOptions& options) {
-  return BuildLayers(builder, name, input, options, /*num_left_out=*/0);
+             const ModelOptions& options, NamedOutputs features) {
+  return BuildLayers(builder, name, input, options, /*num_left_out=*/0, std::move(features));
 }
 
 Output BuildFeatures(GraphBuilder& builder, absl::string_view name, Output input,

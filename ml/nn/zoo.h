@@ -5,15 +5,17 @@
 #include "absl/strings/string_view.h"
 
 #include "ml/graph/graph_builder.h"
+#include "ml/nn/features.h"
 #include "ml/nn/zoo_layers.h"
 
 namespace shoal::zoo {
 
-// Adds the model with this name to the graph and returns its predictions for `input`, [batch, ...].
+// Adds the model with this name to the graph and returns its predictions for `input`, [batch, ...],
+// and for `features`, which models of clicks need; without a dense field, `input` is not valid.
 // Variables are named as in the model's layers (`shoal model NAME` prints them). Errors, such as an
 // unknown name, go to the builder's status.
 Output Build(GraphBuilder& builder, absl::string_view name, Output input,
-             const ModelOptions& options);
+             const ModelOptions& options, NamedOutputs features = {});
 
 // Builds the same model without its last layer, so that the caller can add another one, and returns
 // its features: [batch, 2048] for "resnet50", [batch, 512] for "resnet18", and [batch, 1280] for

@@ -303,6 +303,69 @@ std::string ResNet50(const ModelOptions& options, int64_t, int64_t) {
   return ResNet(/*is_bottleneck=*/true, {3, 4, 6, 3}, options.classes);
 }
 
+// ---- models of clicks: the last feature has the size feature_dim
+
+std::string Dense(const std::string& name, int64_t units, const char* activation = "RELU",
+                  const std::string& inputs = "") {
+  return absl::Substitute(
+      "layer { name: \"$0\" $1dense { units: $2 $3} }\n", name, inputs, units,
+      *activation == 0 ? "" : absl::StrCat("activation: ACTIVATION_KIND_", activation, " "));
+}
+
+// The inputs of a layer that takes the dense input, if the data has one, and features.
+std::string WithInput(const ModelOptions& options, const std::string& features) {
+  return absl::StrCat(options.has_input ? "input: \"input\" " : "", "input: \"", features, "\" ");
+}
+
+constexpr char kWideAndDeepFeatures[] =
+    "feature { name: \"wide_*\" column: \"*\" table: \"wide_*\" }\n"
+    "feature { name: \"deep_*\" column: \"*\" table: \"deep_*\" }\n";
+constexpr char kWideAndDeepTables[] =
+    "table { name: \"wide_*\" dim: 1 initializer { constant {} } }\n"
+    "table { name: \"deep_*\" dim: 16 }\n";
+constexpr char kOneFeatureEach[] = "feature { column: \"*\" table: \"*\" }\n";
+constexpr char kOneTableEach[] = "table { name: \"*\" dim: 16 }\n";
+
+// Cheng et al. 2016, without crossed columns.
+std::string WideAndDeep(const ModelOptions& options, int64_t, int64_t) {
+  return absl::StrCat("layer { name: \"wide\" input: \"wide_*\" add {} }\n",
+                      Dense("deep1", 1024, "RELU", WithInput(options, "deep_*")),
+                      Dense("deep2", 512), Dense("deep3", 256), Dense("deep", 1, ""),
+                      "layer { name: \"logits\" input: \"wide\" input: \"deep\" add {} }\n");
+}
+
+// Guo et al. 2017: a factorization machine and a deep network on the same vectors.
+std::string DeepFm(const ModelOptions& options, int64_t, int64_t) {
+  const char* const linear = options.has_input ? "input: \"linear\" " : "";
+  return absl::StrCat("layer { name: \"first_order\" input: \"wide_*\" add {} }\n",
+                      options.has_input ? Dense("linear", 1, "", "input: \"input\" ") : "",
+                      "layer { name: \"second_order\" input: \"deep_*\" interaction { "
+                      "factorization_machine {} } }\n",
+                      Dense("deep1", 400, "RELU", WithInput(options, "deep_*")),
+                      Dense("deep2", 400), Dense("deep3", 400), Dense("deep", 1, ""),
+                      "layer { name: \"logits\" input: \"first_order\" ", linear,
+                      "input: \"second_order\" input: \"deep\" add {} }\n");
+}
+
+// Naumov et al. 2019, with the layers of its benchmark on Criteo's data.
+std::string Dlrm(const ModelOptions& options, int64_t, int64_t) {
+  const std::string bottom =
+      absl::StrCat(Dense("bottom1", 512), Dense("bottom2", 256), Dense("bottom3", 64),
+                   Dense("bottom", options.feature_dim));
+  return absl::StrCat(options.has_input ? bottom : "",
+                      options.has_input ? "layer { name: \"interaction\" interaction { dot {} } }\n"
+                                        : "layer { name: \"interaction\" input: \"*\" interaction "
+                                          "{ dot { only_products: true } } }\n",
+                      Dense("top1", 512), Dense("top2", 256), Dense("logits", 1, ""));
+}
+
+// Wang et al. 2021: cross layers, then a deep network.
+std::string DcnV2(const ModelOptions& options, int64_t, int64_t) {
+  return absl::StrCat("layer { name: \"cross\" ", WithInput(options, "*"),
+                      "interaction { cross { layers: 3 } } }\n", Dense("deep1", 512),
+                      Dense("deep2", 256), Dense("logits", 1, ""));
+}
+
 constexpr Model kModels[] = {
     {"fashion_cnn", false, Fixed<kFashionCnn>},
     {"lenet5", false, Fixed<kLenet5>},
@@ -318,6 +381,10 @@ constexpr Model kModels[] = {
     {"mobilenet_v2_dense", false, MobileNetV2Dense},
     {"resnet18", false, ResNet18},
     {"resnet50", false, ResNet50},
+    {"wide_deep", false, WideAndDeep, kWideAndDeepFeatures, kWideAndDeepTables},
+    {"deepfm", false, DeepFm, kWideAndDeepFeatures, kWideAndDeepTables},
+    {"dlrm", false, Dlrm, kOneFeatureEach, kOneTableEach},
+    {"dcn_v2", false, DcnV2, kOneFeatureEach, kOneTableEach},
 };
 
 }  // namespace

@@ -16,6 +16,10 @@ struct ModelOptions {
   bool is_training = true;
   double width_multiplier = 1;  // MobileNetV2: a factor for the numbers of channels.
   double dropout_rate = 0.5;    // Used where the model has dropout.
+  // Of models of clicks: whether the data has a dense field of numbers, and the size of the
+  // features' vectors.
+  bool has_input = true;
+  int64_t feature_dim = 16;
 };
 
 struct Model {
@@ -23,6 +27,17 @@ struct Model {
   bool is_regression;
   // Returns the layers for images of this height and width, as text of ModelConfig.
   std::string (*layers)(const ModelOptions& options, int64_t height, int64_t width);
+  // Models of clicks, which have one output for labels 0 and 1: the features that a run file has
+  // without any, as text of ModelConfig, and their tables, as text of RunConfig. Else null.
+  const char* features = nullptr;
+  const char* tables = nullptr;
+
+  // Returns the name of the loss of a run file that names none.
+  const char* loss() const {
+    return features != nullptr ? "sigmoid_cross_entropy"
+           : is_regression     ? "mean_squared_error"
+                               : "sparse_softmax_cross_entropy";
+  }
 };
 
 // Returns all models in the order in which messages and help list them.

@@ -10,8 +10,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "google/protobuf/text_format.h"
 #include "google/protobuf/util/message_differencer.h"
 
+#include "base/log.h"
 #include "base/status_macros.h"
 #include "ml/data/data_defaults.h"
 #include "ml/nn/zoo_layers.h"
@@ -63,8 +65,18 @@ void ResolveModel(v1::ModelConfig* model) {
   const bool is_elsewhere = model->name().empty() && model->layer().empty();
   if (is_elsewhere || !model->loss().empty()) return;
   const zoo::Model* named = zoo::Find(model->name());
-  const bool is_regression = named != nullptr && named->is_regression;
-  model->set_loss(is_regression ? "mean_squared_error" : "sparse_softmax_cross_entropy");
+  model->set_loss(named == nullptr ? "sparse_softmax_cross_entropy" : named->loss());
+}
+
+// Gives a model of clicks, if it has no features, those of its name, and their tables.
+void ResolveFeatures(v1::RunConfig* run) {
+  const zoo::Model* named = zoo::Find(run->model().name());
+  if (named == nullptr || named->features == nullptr || run->model().feature_size() > 0) return;
+  v1::RunConfig defaults;
+  const std::string text = absl::StrCat("model { ", named->features, "} ", named->tables);
+  CHECK(google::protobuf::TextFormat::ParseFromString(text, &defaults)) << text;
+  *run->mutable_model()->mutable_feature() = defaults.model().feature();
+  if (run->table_size() == 0) *run->mutable_table() = defaults.table();
 }
 
 void ResolveOptimizer(v1::OptimizerConfig* optimizer) {
@@ -173,6 +185,7 @@ void ResolveDefaults(const TaskCounts& counts, v1::RunConfig* run) {
   ResolveDeployment(counts, run->mutable_deployment());
   ResolveSync(run->mutable_sync());
   ResolveModel(run->mutable_model());
+  ResolveFeatures(run);
   if (run->program().file().empty()) ResolveDataDefaults(run->mutable_data());
   ResolveOptimizer(run->mutable_optimizer());
   if (run->name().empty()) run->set_name(DefaultName(*run));

@@ -147,7 +147,8 @@ ModelFactory ModelFromRunFile() {
                                                         run.deployment().worker_binary(),
                                                         "; start that program instead of shoal"));
     }
-    return MakeModel(run.model(), fields, classes, {run.metrics().begin(), run.metrics().end()});
+    return MakeModel(run.model(), fields, classes, {run.metrics().begin(), run.metrics().end()},
+                     &run.table());
   };
 }
 
