@@ -34,6 +34,9 @@ class RestoredSlices : public SliceSource {
   absl::Status Fill(uint32_t slice, Contents* contents) override {
     return source_.Fill(slice, contents);
   }
+  absl::Status FillBucket(uint32_t slice, BucketContents* contents) override {
+    return source_.FillBucket(slice, contents);
+  }
 
  private:
   RestoredSlices(std::unique_ptr<Checkpoint> checkpoint, CheckpointSliceSource source)

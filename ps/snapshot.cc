@@ -5,6 +5,7 @@
 #include "base/status_macros.h"
 #include "proto/v1/chief_service.pb.h"
 #include "proto/v1/parameter_service.pb.h"
+#include "runtime/checkpoint/bucket_tensors.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/checkpoint/model_export.h"
 #include "runtime/checkpoint/shard_writer.h"
@@ -12,6 +13,18 @@
 #include "runtime/variables/variable_updater.h"
 
 namespace shoal {
+namespace {
+
+void AddBucket(const SnapshotLineage& lineage, const SliceStoreEvents::CutPart& part,
+               ShardWriter* writer) {
+  const uint32_t table = lineage.slices[part.slice].variable;
+  const v1::VariableSpec& spec = lineage.variables[table];
+  writer->AddBucket(spec.name(), part.slice - lineage.first_slice[table], DimOf(spec),
+                    RowSlotsOf(spec, lineage.slots[table]), *part.rows,
+                    {part.version, part.value_version, part.applied});
+}
+
+}  // namespace
 
 SnapshotLineage SnapshotLineage::Of(const v1::LoadSlicesRequest& request,
                                     const PartitionedStore& store) {
@@ -51,6 +64,11 @@ absl::Status WriteSnapshot(FileSystem& file_system, uint32_t ps_index,
   ShardWriter writer(file_system, {directory, ps_index, lineage.num_ps});
   for (const SliceStoreEvents::CutPart& part : snapshot.parts) {
     const Slice& slice = lineage.slices[part.slice];
+    if (part.slice == lineage.report_slice) report->set_reported_steps(part.version);
+    if (slice.is_bucket) {
+      AddBucket(lineage, part, &writer);
+      continue;
+    }
     const size_t stride = VariableUpdater::slot_stride(slice.num_elements);
     std::vector<ShardWriter::Slot> slots;
     for (const std::string& name : lineage.slots[slice.variable]) {
@@ -60,7 +78,6 @@ absl::Status WriteSnapshot(FileSystem& file_system, uint32_t ps_index,
     writer.Add(lineage.variables[slice.variable].name(),
                part.slice - lineage.first_slice[slice.variable],
                {part.value->data(), slice.num_elements}, slots, state);
-    if (part.slice == lineage.report_slice) report->set_reported_steps(part.version);
   }
   ASSIGN_OR_RETURN(*report->mutable_file(), writer.Finish());
   return absl::OkStatus();
@@ -72,6 +89,7 @@ absl::Status ExportSnapshot(FileSystem& file_system, const SnapshotLineage& line
   std::vector<ExportedSlice> slices;
   for (const SliceStoreEvents::CutPart& part : snapshot.parts) {
     const Slice& slice = lineage.slices[part.slice];
+    if (slice.is_bucket) continue;
     slices.push_back({layout.OffsetOf(slice.variable, slice.first_element),
                       {part.value->data(), slice.num_elements}});
   }

@@ -1,5 +1,6 @@
 #include "runtime/checkpoint/checkpoint.h"
 
+#include <cstring>
 #include <utility>
 
 #include "absl/memory/memory.h"
@@ -65,8 +66,7 @@ absl::Status Checkpoint::Index(ShardReader& shard) {
                                : slices_.first_slice_of(variable->second) + name.index;
     const auto state = shard.states().find({name.variable, name.index, ""});
     if (variable == variables_.end() || state == shard.states().end() ||
-        slice >= slices_.first_slice_of(variable->second + 1) ||
-        entry.num_elements != slices_[slice].num_elements) {
+        slice >= slices_.first_slice_of(variable->second + 1) || !Fits(slice, name.slot, entry)) {
       return absl::DataLossError(absl::StrCat(directory_, ": slice ", EncodeSliceName(name),
                                               " does not fit the manifest's variables"));
     }
@@ -82,13 +82,45 @@ absl::Status Checkpoint::Index(ShardReader& shard) {
   return absl::OkStatus();
 }
 
+bool Checkpoint::Fits(uint32_t slice, const std::string& part,
+                      const ShardReader::Entry& entry) const {
+  using Entry = ShardReader::Entry;
+  if (!slices_[slice].is_bucket) {
+    return entry.IsVectorOf(Entry::kFloat) && entry.num_elements == slices_[slice].num_elements;
+  }
+  if (part == kBucketKeys || part == kBucketCountedKeys) return entry.IsVectorOf(Entry::kUint64);
+  if (part == kBucketTouched || part == kBucketCounts) return entry.IsVectorOf(Entry::kUint32);
+  return entry.row_elements > 0 &&
+         (part != kBucketValues || entry.row_elements == DimOf(variable_of(slice)));
+}
+
 absl::Status Checkpoint::CheckComplete() const {
   for (uint32_t slice = 0; slice < slices_.size(); ++slice) {
-    if (HasSlot(slice, "")) continue;
+    if (slices_[slice].is_bucket) RETURN_IF_ERROR(CheckBucket(slice));
+    if (HasSlot(slice, slices_[slice].is_bucket ? kBucketKeys : "")) continue;
     return absl::DataLossError(absl::StrCat(directory_, ": slice ", EncodeSliceName(NameOf(slice)),
                                             " is in none of the shards"));
   }
   return absl::OkStatus();
+}
+
+// All tensors of a bucket's rows have as many rows as there are keys.
+absl::Status Checkpoint::CheckBucket(uint32_t slice) const {
+  const auto size_of = [this, slice](const char* part) {
+    const auto entry = stored_[slice].tensors.find(part);
+    return entry == stored_[slice].tensors.end() ? 0 : entry->second.num_elements;
+  };
+  bool fits = size_of(kBucketCountedKeys) == size_of(kBucketCounts) &&
+              size_of(kBucketTouched) == size_of(kBucketKeys) &&
+              size_of(kBucketValues) == size_of(kBucketKeys) * DimOf(variable_of(slice));
+  for (const auto& [part, entry] : stored_[slice].tensors) {
+    const bool is_slot = entry.row_elements > 0;
+    fits = fits && (!is_slot || entry.num_elements == size_of(kBucketKeys) * entry.row_elements);
+  }
+  if (fits) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(directory_, ": the tensors of bucket ",
+                                          EncodeSliceName(NameOf(slice)),
+                                          " have different numbers of rows"));
 }
 
 SliceName Checkpoint::NameOf(uint32_t slice) const {
@@ -110,6 +142,65 @@ absl::Status Checkpoint::Read(uint32_t slice, const std::string& slot, uint64_t 
                                             EncodeSliceName(NameOf(slice))));
   }
   return stored.shard->Read(entry->second, first, out);
+}
+
+uint64_t Checkpoint::RowsOf(uint32_t slice) const {
+  return stored_[slice].tensors.at(kBucketKeys).num_elements;
+}
+
+std::vector<RowSlot> Checkpoint::SlotsOf(uint32_t slice) const {
+  std::vector<RowSlot> slots;
+  for (const auto& [part, entry] : stored_[slice].tensors) {
+    if (entry.row_elements > 0 && part != kBucketValues)
+      slots.push_back({part, entry.row_elements});
+  }
+  return slots;
+}
+
+absl::StatusOr<BucketRows> Checkpoint::ReadBucket(uint32_t slice, absl::Span<const RowSlot> slots) {
+  const StoredSlice& stored = stored_[slice];
+  BucketRows rows;
+  if (HasSlot(slice, kBucketCounts)) {
+    RETURN_IF_ERROR(
+        stored.shard->ReadAll(stored.tensors.at(kBucketCountedKeys), &rows.counted_keys));
+    RETURN_IF_ERROR(stored.shard->ReadAll(stored.tensors.at(kBucketCounts), &rows.counts));
+  }
+  if (RowsOf(slice) == 0) return rows;
+  uint64_t row_floats = DimOf(variable_of(slice));
+  for (const RowSlot& slot : slots) {
+    const auto entry = stored.tensors.find(slot.name);
+    if (entry == stored.tensors.end() || entry->second.row_elements != slot.floats) {
+      return absl::NotFoundError(absl::StrCat(directory_, " has no \"", slot.name, "\" of ",
+                                              slot.floats, " floats for the rows of bucket ",
+                                              EncodeSliceName(NameOf(slice))));
+    }
+    row_floats += slot.floats;
+  }
+  RETURN_IF_ERROR(stored.shard->ReadAll(stored.tensors.at(kBucketKeys), &rows.keys));
+  RETURN_IF_ERROR(stored.shard->ReadAll(stored.tensors.at(kBucketTouched), &rows.touched));
+  rows.rows.resize(rows.keys.size() * row_floats);
+  RETURN_IF_ERROR(ReadColumns(stored, kBucketValues, 0, row_floats, &rows.rows));
+  uint64_t column = DimOf(variable_of(slice));
+  for (const RowSlot& slot : slots) {
+    RETURN_IF_ERROR(ReadColumns(stored, slot.name, column, row_floats, &rows.rows));
+    column += slot.floats;
+  }
+  return rows;
+}
+
+absl::Status Checkpoint::ReadColumns(const StoredSlice& stored, const std::string& part,
+                                     uint64_t column, uint64_t row_floats,
+                                     std::vector<float>* rows) {
+  const ShardReader::Entry& entry = stored.tensors.at(part);
+  if (entry.row_elements == row_floats) return stored.shard->ReadAll(entry, rows);
+  std::vector<float> columns;
+  RETURN_IF_ERROR(stored.shard->ReadAll(entry, &columns));
+  const float* from = columns.data();
+  for (float* to = rows->data() + column; from < columns.data() + columns.size();
+       to += row_floats, from += entry.row_elements) {
+    std::memcpy(to, from, entry.row_elements * sizeof(float));
+  }
+  return absl::OkStatus();
 }
 
 bool Checkpoint::HasAverages() const {

@@ -12,9 +12,11 @@
 
 #include "base/file_system.h"
 #include "proto/v1/checkpoint.pb.h"
+#include "runtime/checkpoint/bucket_tensors.h"
 #include "runtime/checkpoint/shard_reader.h"
 #include "runtime/checkpoint/slice_state.h"
 #include "runtime/plan/slice_table.h"
+#include "runtime/variables/bucket_rows.h"
 
 namespace shoal {
 
@@ -52,12 +54,23 @@ class Checkpoint {
   // The division of the checkpoint's variables into slices.
   const SliceTable& slices() const { return slices_; }
 
+  const v1::VariableSpec& variable_of(uint32_t slice) const {
+    return manifest_.variables(static_cast<int>(slices_[slice].variable));
+  }
+
   // The state of the slice with this number in slices().
   const SavedSliceState& state(uint32_t slice) const { return stored_[slice].state; }
   bool HasSlot(uint32_t slice, const std::string& slot) const;
   // Reads elements [first, first + out.size()) of the slice's value (slot "") or slot. Returns
   // NotFound if the slot does not exist.
   absl::Status Read(uint32_t slice, const std::string& slot, uint64_t first, absl::Span<float> out);
+
+  // Reads a bucket of a table, with these slots in this order. Returns NotFound if its rows do not
+  // have one of them, or have it in another width.
+  absl::StatusOr<BucketRows> ReadBucket(uint32_t slice, absl::Span<const RowSlot> slots);
+  // Returns the number of rows of a bucket, and their slots in the order of their names.
+  uint64_t RowsOf(uint32_t slice) const;
+  std::vector<RowSlot> SlotsOf(uint32_t slice) const;
 
   // Returns whether any variable has an average: the run had optimizer.moving_average_decay.
   bool HasAverages() const;
@@ -77,7 +90,12 @@ class Checkpoint {
                                                                 Verify verify);
   Checkpoint(std::string directory, v1::Manifest manifest, SliceTable slices);
   absl::Status Index(ShardReader& shard);
+  bool Fits(uint32_t slice, const std::string& part, const ShardReader::Entry& entry) const;
   absl::Status CheckComplete() const;
+  absl::Status CheckBucket(uint32_t slice) const;
+  // Reads a tensor of a bucket into the columns of `rows` that begin at `column`.
+  absl::Status ReadColumns(const StoredSlice& stored, const std::string& part, uint64_t column,
+                           uint64_t row_floats, std::vector<float>* rows);
   SliceName NameOf(uint32_t slice) const;
 
   const std::string directory_;

@@ -16,12 +16,35 @@ std::string ShapeText(const v1::VariableSpec& spec) {
   return absl::StrCat("[", absl::StrJoin(spec.shape(), ","), "]");
 }
 
+absl::Status CheckTable(const Checkpoint& checkpoint, const v1::VariableSpec& saved,
+                        const v1::VariableSpec& wanted) {
+  if (saved.table().buckets() == wanted.table().buckets()) return absl::OkStatus();
+  const auto text = [](const v1::VariableSpec& spec) {
+    return spec.has_table() ? absl::StrCat("a table of ", spec.table().buckets(), " buckets")
+                            : std::string("no table");
+  };
+  return absl::FailedPreconditionError(absl::StrCat(
+      "checkpoint ", checkpoint.directory(), " has ", wanted.name(), " as ", text(saved),
+      ", the model as ", text(wanted), ": ",
+      saved.has_table() && wanted.has_table()
+          ? absl::StrCat("set table.buckets to ", saved.table().buckets(), ", or start a new run")
+          : "it is of another model"));
+}
+
+absl::Status OtherOptimizer(const absl::Status& status) {
+  return absl::FailedPreconditionError(
+      absl::StrCat(status.message(),
+                   ": it was made with another optimizer; train with that "
+                   "optimizer or start a new run"));
+}
+
 }  // namespace
 
 absl::StatusOr<CheckpointSliceSource> CheckpointSliceSource::Create(
     Checkpoint& checkpoint, absl::Span<const v1::VariableSpec> variables, const SliceTable& table,
     SlotNames slot_names) {
   std::vector<uint32_t> saved;
+  std::vector<bool> rowwise;
   const v1::Manifest& manifest = checkpoint.manifest();
   for (const v1::VariableSpec& variable : variables) {
     const auto it = std::find_if(
@@ -38,18 +61,23 @@ absl::StatusOr<CheckpointSliceSource> CheckpointSliceSource::Create(
                        " of shape ", ShapeText(*it), ", the model of shape ", ShapeText(variable),
                        ": it is of another model"));
     }
+    RETURN_IF_ERROR(CheckTable(checkpoint, *it, variable));
     saved.push_back(static_cast<uint32_t>(it - manifest.variables().begin()));
+    rowwise.push_back(variable.table().rowwise());
   }
-  return CheckpointSliceSource(checkpoint, table, std::move(slot_names), std::move(saved));
+  return CheckpointSliceSource(checkpoint, table, std::move(slot_names), std::move(saved),
+                               std::move(rowwise));
 }
 
 CheckpointSliceSource::CheckpointSliceSource(Checkpoint& checkpoint, const SliceTable& table,
                                              SlotNames slot_names,
-                                             std::vector<uint32_t> saved_variables)
+                                             std::vector<uint32_t> saved_variables,
+                                             std::vector<bool> rowwise)
     : checkpoint_(&checkpoint),
       table_(&table),
       slot_names_(std::move(slot_names)),
-      saved_variables_(std::move(saved_variables)) {}
+      saved_variables_(std::move(saved_variables)),
+      rowwise_(std::move(rowwise)) {}
 
 absl::Status CheckpointSliceSource::Fill(uint32_t slice, Contents* contents) {
   RETURN_IF_ERROR(FillTensor(slice, "", contents->value));
@@ -59,10 +87,7 @@ absl::Status CheckpointSliceSource::Fill(uint32_t slice, Contents* contents) {
     if (absl::IsNotFound(status) && slots[k] == kAverageSlot) {
       contents->slots_follow_value = true;
     } else if (absl::IsNotFound(status)) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(status.message(),
-                       ": it was made with another optimizer; train with that "
-                       "optimizer or start a new run"));
+      return OtherOptimizer(status);
     } else {
       RETURN_IF_ERROR(status);
     }
@@ -77,6 +102,24 @@ absl::Status CheckpointSliceSource::Fill(uint32_t slice, Contents* contents) {
     if (saved[s].first_element < last_element) end = s + 1;
   }
   return FillState(slice, first, end, contents);
+}
+
+absl::Status CheckpointSliceSource::FillBucket(uint32_t slice, BucketContents* contents) {
+  const uint32_t table = (*table_)[slice].variable;
+  const uint32_t bucket = slice - table_->first_slice_of(table);
+  const uint32_t saved = checkpoint_->slices().first_slice_of(saved_variables_[table]) + bucket;
+  v1::VariableSpec spec = checkpoint_->variable_of(saved);
+  spec.mutable_table()->set_rowwise(rowwise_[table]);
+  absl::StatusOr<BucketRows> rows =
+      checkpoint_->ReadBucket(saved, RowSlotsOf(spec, slot_names_(slice)));
+  if (absl::IsNotFound(rows.status())) return OtherOptimizer(rows.status());
+  RETURN_IF_ERROR(rows.status());
+  contents->rows = *std::move(rows);
+  const SavedSliceState& state = checkpoint_->state(saved);
+  contents->version = state.version;
+  contents->value_version = state.value_version;
+  contents->applied = state.applied;
+  return absl::OkStatus();
 }
 
 // Fills in the state of the saved slices [first_saved, end_saved). They must all have the same

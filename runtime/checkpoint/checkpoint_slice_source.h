@@ -26,7 +26,7 @@ class CheckpointSliceSource : public SliceSource {
   using SlotNames = std::function<std::vector<std::string>(uint32_t slice)>;
 
   // The checkpoint must outlive the source. FailedPrecondition names the first variable that the
-  // checkpoint lacks or has with another shape.
+  // checkpoint lacks or has with another shape, or a table that has another number of buckets.
   static absl::StatusOr<CheckpointSliceSource> Create(Checkpoint& checkpoint,
                                                       absl::Span<const v1::VariableSpec> variables,
                                                       const SliceTable& table,
@@ -36,10 +36,12 @@ class CheckpointSliceSource : public SliceSource {
   // or if slices differ in size and have different versions; DataLoss if it is damaged. A moving
   // average that was not stored starts from the value.
   absl::Status Fill(uint32_t slice, Contents* contents) override;
+  // Returns the same errors.
+  absl::Status FillBucket(uint32_t slice, BucketContents* contents) override;
 
  private:
   CheckpointSliceSource(Checkpoint& checkpoint, const SliceTable& table, SlotNames slot_names,
-                        std::vector<uint32_t> saved_variables);
+                        std::vector<uint32_t> saved_variables, std::vector<bool> rowwise);
   absl::Status FillState(uint32_t slice, uint32_t first_saved, uint32_t end_saved,
                          Contents* contents) const;
   absl::Status FillTensor(uint32_t slice, const std::string& slot, absl::Span<float> out);
@@ -49,6 +51,7 @@ class CheckpointSliceSource : public SliceSource {
   SlotNames slot_names_;
   // Indexed by variable of the run: the variable's number in the checkpoint.
   std::vector<uint32_t> saved_variables_;
+  std::vector<bool> rowwise_;  // by variable of the run: TableSpec.rowwise
 };
 
 }  // namespace shoal

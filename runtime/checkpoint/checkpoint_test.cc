@@ -60,6 +60,7 @@ TEST(CheckpointTest, HoldsWhatWasSavedWhateverTheNumberOfPs) {
     SaveOptions options = Step(7);
     options.num_ps = num_ps;
     options.asynchronous = num_ps % 2 == 0;
+    options.with_table = num_ps > 4;
     ASSERT_OK(SaveTestRun(disk, "checkpoints", options));
     std::vector<std::string> rejected;
     const auto checkpoint = OpenLatest(disk, &rejected);
@@ -503,7 +504,9 @@ TEST(CheckpointDirectoryTest, PublishRefusesShardsThatAreNotWhatWasReported) {
 
 TEST(ModelExportTest, HasWholeVariablesInTheirShapes) {
   FaultyFileSystem disk;
-  ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(3)));
+  SaveOptions options = Step(3);
+  options.with_table = true;
+  ASSERT_OK(SaveTestRun(disk, "checkpoints", options));
   std::vector<std::string> rejected;
   const auto checkpoint = OpenLatest(disk, &rejected);
   for (int repeat = 0; repeat < 2; ++repeat) {
@@ -514,6 +517,7 @@ TEST(ModelExportTest, HasWholeVariablesInTheirShapes) {
   uint64_t begin = 0;
   ASSERT_OK_AND_ASSIGN(const SafetensorsHeader header, ReadSafetensorsHeader(*file, path, &begin));
   ASSERT_THAT(header.tensors, SizeIs(3));
+  EXPECT_EQ(header.metadata.at("tables_left_out"), "item");
   EXPECT_THAT(header.tensors[0].shape, ElementsAre(11, 7));
   EXPECT_THAT(header.tensors[2].shape, IsEmpty());
   for (uint32_t v = 0; v < 3; ++v) {

@@ -1,10 +1,12 @@
 #include "runtime/checkpoint/checkpoint_testing.h"
 
+#include <algorithm>
 #include <deque>
 
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
+#include "runtime/checkpoint/bucket_tensors.h"
 #include "runtime/checkpoint/shard_writer.h"
 
 namespace shoal {
@@ -49,14 +51,28 @@ class Values {
   std::deque<std::vector<float>> kept_;
 };
 
+std::vector<v1::VariableSpec> VariablesOf(const SaveOptions& options) {
+  std::vector<v1::VariableSpec> variables = TestVariables();
+  if (options.with_table) variables.push_back(TestTable());
+  return variables;
+}
+
 absl::StatusOr<v1::ShardFile> WriteShard(FileSystem& file_system, const std::string& directory,
                                          const SliceTable& table, uint32_t ps,
                                          const SaveOptions& options) {
-  const std::vector<v1::VariableSpec> variables = TestVariables();
+  const std::vector<v1::VariableSpec> variables = VariablesOf(options);
+  std::deque<BucketRows> buckets;
   ShardWriter writer(file_system, {directory, ps, options.num_ps});
   Values values;
   for (uint32_t slice = ps; slice < table.size(); slice += options.num_ps) {
     const uint32_t variable = table[slice].variable;
+    if (table[slice].is_bucket) {
+      buckets.push_back(TestRows(table, slice, options.step, options.slots.size()));
+      writer.AddBucket(variables[variable].name(), slice - table.first_slice_of(variable),
+                       DimOf(variables[variable]), RowSlotsOf(variables[variable], options.slots),
+                       buckets.back(), StateOf(slice, options));
+      continue;
+    }
     std::vector<ShardWriter::Slot> slots;
     for (const std::string& slot : options.slots) {
       slots.push_back({slot, values.Of(table[slice], slot, options.step)});
@@ -65,6 +81,17 @@ absl::StatusOr<v1::ShardFile> WriteShard(FileSystem& file_system, const std::str
                values.Of(table[slice], "", options.step), slots, StateOf(slice, options));
   }
   return writer.Finish();
+}
+
+absl::Status CheckBucket(Checkpoint& checkpoint, uint32_t slice, const SaveOptions& options) {
+  const std::vector<RowSlot> slots = RowSlotsOf(checkpoint.variable_of(slice), options.slots);
+  ASSIGN_OR_RETURN(const BucketRows rows, checkpoint.ReadBucket(slice, slots));
+  const BucketRows saved = TestRows(checkpoint.slices(), slice, options.step, slots.size());
+  if (rows.keys == saved.keys && rows.touched == saved.touched && rows.rows == saved.rows &&
+      rows.counted_keys == saved.counted_keys && rows.counts == saved.counts) {
+    return absl::OkStatus();
+  }
+  return absl::InternalError(absl::StrCat("bucket ", slice, " has other rows"));
 }
 
 absl::Status CheckTensor(Checkpoint& checkpoint, uint32_t slice, const std::string& slot,
@@ -86,6 +113,32 @@ std::vector<v1::VariableSpec> TestVariables() {
   return {Spec("dense/w", {11, 7}), Spec("dense/b", {5}), Spec("scale", {})};
 }
 
+v1::VariableSpec TestTable() {
+  v1::VariableSpec spec = Spec("item", {2});
+  spec.mutable_table()->set_buckets(3);
+  return spec;
+}
+
+BucketRows TestRows(const SliceTable& table, uint32_t slice, uint64_t step, size_t num_slots) {
+  const uint32_t variable = table[slice].variable;
+  BucketRows rows;
+  for (uint64_t key = 0; key < 40; ++key) {
+    if (table.BucketOf(variable, key) != slice) continue;
+    rows.keys.push_back(key);
+    rows.touched.push_back(static_cast<uint32_t>(std::min(key + 1, step)));
+    const auto value = static_cast<float>(10 * key + step);
+    rows.rows.insert(rows.rows.end(), {value, value + 1});
+    for (size_t k = 0; k < num_slots; ++k) {
+      rows.rows.insert(rows.rows.end(), {value + 0.5f, value + 1.5f});
+    }
+  }
+  if (table.BucketOf(variable, 50) == slice) {
+    rows.counted_keys.push_back(50);
+    rows.counts.push_back(1);
+  }
+  return rows;
+}
+
 float TestValue(uint32_t variable, uint64_t element, const std::string& slot, uint64_t step) {
   uint64_t code = (step * 5 + variable) * 1000 + element;
   for (char c : slot) code = code * 7 + static_cast<uint64_t>(c - 'a');
@@ -98,7 +151,7 @@ CheckpointName TestName(const SaveOptions& options) {
 
 absl::Status SaveTestRun(FileSystem& file_system, const std::string& root,
                          const SaveOptions& options) {
-  const std::vector<v1::VariableSpec> variables = TestVariables();
+  const std::vector<v1::VariableSpec> variables = VariablesOf(options);
   ASSIGN_OR_RETURN(const SliceTable table, SliceTable::Create(variables, kTestSliceBytes));
   ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointDirectory> checkpoints,
                    CheckpointDirectory::Open(file_system, root));
@@ -124,6 +177,10 @@ absl::Status SaveTestRun(FileSystem& file_system, const std::string& root,
 
 absl::Status VerifyTestRun(Checkpoint& checkpoint, const SaveOptions& options) {
   for (uint32_t slice = 0; slice < checkpoint.slices().size(); ++slice) {
+    if (checkpoint.slices()[slice].is_bucket) {
+      RETURN_IF_ERROR(CheckBucket(checkpoint, slice, options));
+      continue;
+    }
     RETURN_IF_ERROR(CheckTensor(checkpoint, slice, "", options.step));
     for (const std::string& slot : options.slots) {
       RETURN_IF_ERROR(CheckTensor(checkpoint, slice, slot, options.step));

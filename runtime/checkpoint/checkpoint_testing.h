@@ -13,6 +13,7 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/plan/slice_table.h"
+#include "runtime/variables/bucket_rows.h"
 
 namespace shoal {
 
@@ -20,6 +21,14 @@ inline constexpr uint64_t kTestSliceBytes = 64;
 
 // Returns three variables: one of several slices, one of a single slice, and a scalar.
 std::vector<v1::VariableSpec> TestVariables();
+
+// Returns a fourth variable, for SaveOptions.with_table: a table of three buckets and two floats a
+// row, and what it holds at a step: the rows of the keys 0 to 39 with the values {10 * key + step,
+// 10 * key + step + 1}, of which key k was touched last at step k + 1 or `step`; slots are the
+// value
+// + 0.5. Key 50 was counted once.
+v1::VariableSpec TestTable();
+BucketRows TestRows(const SliceTable& table, uint32_t slice, uint64_t step, size_t num_slots);
 
 // Returns the value of a variable's element, or of its slot, at a step. No two of them are equal.
 float TestValue(uint32_t variable, uint64_t element, const std::string& slot, uint64_t step);
@@ -29,6 +38,7 @@ struct SaveOptions {
   uint64_t term = 1;
   uint32_t num_ps = 2;
   std::vector<std::string> slots = {"m", "v"};
+  bool with_table = false;
   bool asynchronous = false;  // Each slice has its own version and applied set.
   bool again = false;         // An earlier attempt to save it may have begun it.
 };

@@ -30,6 +30,12 @@ class GivenTensors {
   }
   // Reads elements of a tensor that exists.
   virtual absl::Status Read(const std::string& name, uint64_t first, absl::Span<float> out) = 0;
+  // Returns the number of buckets if the tensor is a table; else 0.
+  virtual uint32_t BucketsOf(const std::string& /*name*/) const { return 0; }
+  // Reads the values of a bucket's rows. The table exists.
+  virtual absl::StatusOr<BucketRows> ReadBucket(const std::string& name, uint32_t /*bucket*/) {
+    return absl::InvalidArgumentError(absl::StrCat(name, " is not a table"));
+  }
   std::vector<std::string> Names() const {
     std::vector<std::string> names;
     for (const auto& [name, place] : places_) names.push_back(name);
@@ -116,6 +122,16 @@ class CheckpointTensors : public GivenTensors {
     return absl::OkStatus();
   }
 
+  uint32_t BucketsOf(const std::string& name) const override {
+    return checkpoint_->slices().num_buckets_of(
+        static_cast<uint32_t>(places_.find(name)->second.where));
+  }
+
+  absl::StatusOr<BucketRows> ReadBucket(const std::string& name, uint32_t bucket) override {
+    const auto table = static_cast<uint32_t>(places_[name].where);
+    return checkpoint_->ReadBucket(checkpoint_->slices().first_slice_of(table) + bucket, {});
+  }
+
  private:
   const std::unique_ptr<Checkpoint> checkpoint_;
 };
@@ -138,6 +154,21 @@ std::string LeaveOut(const std::string& variable) {
   return absl::StrCat("or let it start from its initializer with --init_map='", variable, "='");
 }
 
+absl::Status CheckTable(const GivenTensors& tensors, const std::string& path,
+                        const v1::VariableSpec& variable, const std::string& name) {
+  const uint32_t given = tensors.BucketsOf(name), wanted = variable.table().buckets();
+  if (given == wanted) return absl::OkStatus();
+  if (given == 0 || wanted == 0) {
+    return Refused(absl::StrCat(path, " has ", name,
+                                given == 0 ? ", which is not a table" : " as a table",
+                                ", variable ", variable.name(), wanted == 0 ? " is not" : " is one",
+                                "; map it to another, ", LeaveOut(variable.name())));
+  }
+  return Refused(absl::StrCat(path, " has table ", name, " of ", given, " buckets, ",
+                              variable.name(), " has ", wanted, "; set table.buckets to ", given,
+                              ", ", LeaveOut(variable.name())));
+}
+
 absl::Status CheckTensor(const GivenTensors& tensors, const std::string& path,
                          const v1::VariableSpec& variable, const std::string& name) {
   const std::vector<int64_t> wanted(variable.shape().begin(), variable.shape().end());
@@ -151,10 +182,15 @@ absl::Status CheckTensor(const GivenTensors& tensors, const std::string& path,
                                 "; map it with --init_map='", variable.name(), "=NAME', ",
                                 LeaveOut(variable.name())));
   }
-  if (*shape == wanted) return absl::OkStatus();
+  if (*shape == wanted) return CheckTable(tensors, path, variable, name);
   return Refused(absl::StrCat(path, " has ", name, " ", ShapeText(*shape), ", variable ",
                               variable.name(), " is ", ShapeText(wanted), "; map it to another, ",
                               LeaveOut(variable.name())));
+}
+
+absl::Status NotFinite(const std::string& name) {
+  return absl::DataLossError(absl::StrCat(
+      "init_from: tensor ", name, " has a value that is not finite; start from another model"));
 }
 
 }  // namespace
@@ -241,8 +277,28 @@ absl::Status InitialModel::Fill(uint32_t slice, Contents* contents) {
   if (!read.ok()) return Refused(absl::StrCat("tensor ", name, ": ", read.message()));
   contents->slots_follow_value = true;
   if (AllFinite(contents->value.data(), contents->value.size())) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(
-      "init_from: tensor ", name, " has a value that is not finite; start from another model"));
+  return NotFinite(name);
+}
+
+absl::Status InitialModel::FillBucket(uint32_t slice, BucketContents* contents) {
+  const uint32_t table = table_[slice].variable;
+  const std::string& name = source_[table];
+  if (name.empty()) return absl::OkStatus();
+  absl::StatusOr<BucketRows> saved =
+      tensors_->ReadBucket(name, slice - table_.first_slice_of(table));
+  if (!saved.ok()) return Refused(absl::StrCat("table ", name, ": ", saved.status().message()));
+  if (!AllFinite(saved->rows.data(), saved->rows.size())) return NotFinite(name);
+  BucketRows& rows = contents->rows;
+  const size_t dim = table_.row_elements_of(table);
+  for (size_t r = 0; r < saved->keys.size(); ++r) {
+    const float* const value = saved->rows.data() + r * dim;
+    rows.rows.insert(rows.rows.end(), value, value + dim);
+    rows.rows.insert(rows.rows.end(), contents->initial_slots.begin(),
+                     contents->initial_slots.end());
+  }
+  rows.keys = std::move(saved->keys);
+  rows.touched.assign(rows.keys.size(), 0);
+  return absl::OkStatus();
 }
 
 }  // namespace shoal

@@ -51,6 +51,9 @@ class InitialModel : public SliceSource {
 
   // DataLoss: a value is not finite.
   absl::Status Fill(uint32_t slice, Contents* contents) override;
+  // A table takes the values of a table of the same number of buckets in a checkpoint; slots start
+  // as initial ones.
+  absl::Status FillBucket(uint32_t slice, BucketContents* contents) override;
 
   // Returns how many variables start from the file.
   size_t num_given() const;

@@ -121,6 +121,34 @@ TEST_F(InitialModelTest, AMisfitIsNamedWithTheRemedy) {
   EXPECT_THAT(Error(), HasSubstr("init_from: text.safetensors"));
 }
 
+TEST_F(InitialModelTest, ATableStartsWithTheRowsOfATable) {
+  SaveOptions saved;
+  saved.step = 7;
+  saved.with_table = true;
+  ASSERT_OK(SaveTestRun(disk_, "other/checkpoints", saved));
+  variables_.push_back(TestTable());
+  ASSERT_OK_AND_ASSIGN(const auto model, Open());
+  EXPECT_EQ(model->num_given(), 4u);
+  for (uint32_t slice = table_->first_slice_of(3); slice < table_->size(); ++slice) {
+    const BucketRows rows = TestRows(*table_, slice, 7, 0);
+    SliceSource::BucketContents contents;
+    contents.initial_slots = {9};
+    ASSERT_OK(model->FillBucket(slice, &contents));
+    EXPECT_EQ(contents.rows.keys, rows.keys);
+    EXPECT_EQ(contents.rows.touched, std::vector<uint32_t>(rows.keys.size(), 0));
+    ASSERT_EQ(contents.rows.rows.size(), 3 * rows.keys.size());
+    EXPECT_EQ(contents.rows.rows[3], rows.rows[2]);
+    EXPECT_EQ(contents.rows.rows[4], rows.rows[3]);
+    EXPECT_EQ(contents.rows.rows[5], 9);
+    EXPECT_TRUE(contents.rows.counted_keys.empty());
+  }
+  variables_[3].mutable_table()->set_buckets(4);
+  EXPECT_THAT(Error(), HasSubstr("has table item of 3 buckets, item has 4; set table.buckets to "
+                                 "3, or let it start from its initializer"));
+  variables_[3].clear_table();
+  EXPECT_THAT(Error(), HasSubstr("has item as a table, variable item is not"));
+}
+
 TEST_F(InitialModelTest, ARunsDirectoryIsResolvedToItsNewestCheckpoint) {
   EXPECT_EQ(ResolveInitFrom(disk_, "other").value(), checkpoint_);
   EXPECT_EQ(ResolveInitFrom(disk_, checkpoint_).value(), checkpoint_);

@@ -18,7 +18,8 @@
 namespace shoal {
 
 inline constexpr char kManifestFile[] = "MANIFEST";
-inline constexpr uint32_t kCheckpointFormatVersion = 1;
+// The newest format that this program reads. Checkpoints without tables have format 1.
+inline constexpr uint32_t kCheckpointFormatVersion = 2;
 
 std::string EncodeManifest(const v1::Manifest& manifest);
 

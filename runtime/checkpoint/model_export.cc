@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 #include "base/status_macros.h"
 #include "runtime/checkpoint/checksummed_file.h"
@@ -16,7 +17,13 @@ ModelExportLayout::ModelExportLayout(absl::Span<const v1::VariableSpec> variable
   SafetensorsHeader header;
   header.metadata = {{"run_id", std::string(run_id)}, {"step", absl::StrCat(step)}};
   uint64_t offset = 0;
+  std::vector<std::string> tables;
   for (const v1::VariableSpec& variable : variables) {
+    if (variable.has_table()) {
+      tables.push_back(variable.name());
+      begin_.push_back(0);
+      continue;
+    }
     SafetensorsEntry entry;
     entry.name = variable.name();
     entry.begin = offset;
@@ -28,11 +35,11 @@ ModelExportLayout::ModelExportLayout(absl::Span<const v1::VariableSpec> variable
     offset += bytes;
     entry.end = offset;
     header.tensors.push_back(entry);
+    begin_.push_back(entry.begin);
   }
+  if (!tables.empty()) header.metadata["tables_left_out"] = absl::StrJoin(tables, ",");
   header_ = EncodeSafetensorsHeader(header);
-  for (const SafetensorsEntry& entry : header.tensors) {
-    begin_.push_back(header_.size() + entry.begin);
-  }
+  for (uint64_t& begin : begin_) begin += header_.size();
   file_bytes_ = header_.size() + offset;
 }
 
@@ -58,6 +65,7 @@ absl::Status ExportModel(FileSystem& file_system, Checkpoint& checkpoint,
     if (is_late != nullptr && is_late()) {
       return absl::DeadlineExceededError(absl::StrCat(name, " takes too long"));
     }
+    if (checkpoint.slices()[slice].is_bucket) continue;
     data.resize(checkpoint.slices()[slice].num_elements);
     RETURN_IF_ERROR(checkpoint.ReadValues(slice, values, absl::MakeSpan(data)));
     RETURN_IF_ERROR(

@@ -23,8 +23,10 @@ inline constexpr char kModelExportFile[] = "model.safetensors";
 // The name of the file while ps write their parts.
 inline constexpr char kPartialExportFile[] = "model.safetensors.partial";
 
-// The layout of the file: the header, then the variables in declared order as float32. It depends
-// only on data that the manifest will contain, so the ps know it before the manifest exists.
+// The layout of the file: the header, then the variables in declared order as float32, without
+// tables, which the header's metadata names: they may not fit the memory of those who load the file
+// (`shoal export --tables` writes their rows). It depends only on data that the manifest will
+// contain, so the ps know it before the manifest exists.
 class ModelExportLayout {
  public:
   ModelExportLayout(absl::Span<const v1::VariableSpec> variables, absl::string_view run_id,
@@ -33,7 +35,7 @@ class ModelExportLayout {
 
   const std::string& header() const { return header_; }
   uint64_t file_bytes() const { return file_bytes_; }
-  // Returns the file offset of an element of a variable, both numbered in order.
+  // Returns the file offset of an element of a variable, both numbered in order. Not for tables.
   uint64_t OffsetOf(uint32_t variable, uint64_t element) const {
     return begin_[variable] + element * sizeof(float);
   }
@@ -44,9 +46,10 @@ class ModelExportLayout {
   uint64_t file_bytes_ = 0;
 };
 
-// Writes every variable, as float32 in its declared shape, to `directory`/`name`, atomically and
-// durably, replacing a file of that name. Streams slice by slice. Returns DEADLINE_EXCEEDED as soon
-// as `is_late`, which may be null and is called before every slice, returns true.
+// Writes every variable that is not a table, as float32 in its declared shape, to
+// `directory`/`name`, atomically and durably, replacing a file of that name. Streams slice by
+// slice. Returns DEADLINE_EXCEEDED as soon as `is_late`, which may be null and is called before
+// every slice, returns true.
 absl::Status ExportModel(FileSystem& file_system, Checkpoint& checkpoint,
                          const std::string& directory, const std::string& name = kModelExportFile,
                          VariableValues values = VariableValues::kCurrent,

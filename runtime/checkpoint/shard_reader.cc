@@ -1,5 +1,6 @@
 #include "runtime/checkpoint/shard_reader.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/memory/memory.h"
@@ -20,6 +21,24 @@ constexpr uint64_t kMostHeaderBytes = 100000000;
 
 absl::Status InFile(const std::string& path, const absl::Status& status) {
   return absl::DataLossError(absl::StrCat(path, ": ", status.message()));
+}
+
+// Returns nullopt if a shard cannot have such a tensor.
+std::optional<ShardReader::Entry> EntryOf(const SafetensorsEntry& tensor) {
+  using Entry = ShardReader::Entry;
+  Entry entry;
+  if (tensor.dtype == "U32") entry.type = Entry::kUint32;
+  if (tensor.dtype == "U64") entry.type = Entry::kUint64;
+  const bool is_known = tensor.dtype == "F32" || entry.type != Entry::kFloat;
+  const bool is_matrix =
+      tensor.shape.size() == 2 && entry.type == Entry::kFloat && tensor.shape[1] > 0;
+  if (!is_known || (tensor.shape.size() != 1 && !is_matrix)) return std::nullopt;
+  entry.num_elements = tensor.shape[0];
+  if (is_matrix) {
+    entry.row_elements = tensor.shape[1];
+    entry.num_elements *= entry.row_elements;
+  }
+  return entry;
 }
 
 }  // namespace
@@ -66,11 +85,13 @@ absl::Status ShardReader::ReadIndex() {
   for (const SafetensorsEntry& tensor : header->tensors) {
     auto name = DecodeSliceName(tensor.name);
     if (!name.ok()) return InFile(path_, name.status());
-    if (tensor.dtype != "F32" || tensor.shape.size() != 1) {
+    std::optional<Entry> entry = EntryOf(tensor);
+    if (!entry.has_value()) {
       return absl::DataLossError(
-          absl::StrCat(path_, ": ", tensor.name, " is not a vector of floats"));
+          absl::StrCat(path_, ": ", tensor.name, " is neither a vector nor a matrix of floats"));
     }
-    entries_[*std::move(name)] = {8 + length + tensor.begin, tensor.shape[0]};
+    entry->offset = 8 + length + tensor.begin;
+    entries_[*std::move(name)] = *entry;
   }
   for (const auto& [key, value] : header->metadata) {
     if (key == "format") continue;

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -23,10 +24,16 @@ class ShardFile;
 // block by block as they are read. For one thread at a time.
 class ShardReader {
  public:
-  // The place of a tensor's bytes.
+  // The place of a tensor's bytes. Values are vectors of floats; buckets of tables have vectors of
+  // whole numbers and matrices of floats too.
   struct Entry {
+    enum Type : uint8_t { kFloat, kUint32, kUint64 };
     uint64_t offset = 0;  // in the file
     uint64_t num_elements = 0;
+    uint64_t row_elements = 0;  // of a matrix; 0: a vector
+    Type type = kFloat;
+
+    bool IsVectorOf(Type wanted) const { return type == wanted && row_elements == 0; }
   };
 
   // Opens the shard. DataLoss names the file and the defect.
@@ -38,8 +45,15 @@ class ShardReader {
   // Keyed by slice (names without slot).
   const std::map<SliceName, SavedSliceState>& states() const { return states_; }
 
-  // Reads elements [first, first + out.size()) of an entry of this shard.
+  // Reads elements [first, first + out.size()) of an entry of this shard, which has floats.
   absl::Status Read(const Entry& entry, uint64_t first, absl::Span<float> out);
+  // Reads all elements of an entry of this shard, which has the type T.
+  template <typename T>
+  absl::Status ReadAll(const Entry& entry, std::vector<T>* out) {
+    out->resize(entry.num_elements);
+    return file_->Read(entry.offset,
+                       {reinterpret_cast<char*>(out->data()), out->size() * sizeof(T)});
+  }
 
   // Reads and checks all bytes.
   absl::Status VerifyAll() { return file_->VerifyAll(); }

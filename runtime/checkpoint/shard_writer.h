@@ -11,9 +11,13 @@
 
 #include "base/file_system.h"
 #include "proto/v1/checkpoint.pb.h"
+#include "runtime/checkpoint/bucket_tensors.h"
 #include "runtime/checkpoint/slice_state.h"
+#include "runtime/variables/bucket_rows.h"
 
 namespace shoal {
+
+class ChecksummedFileWriter;
 
 // Writes the slices of one ps at one cut as a safetensors file with a sidecar of block checksums.
 //
@@ -39,6 +43,11 @@ class ShardWriter {
   // Adds one slice of a variable, with its slots in any order.
   void Add(const std::string& variable, uint32_t slice_index, absl::Span<const float> value,
            absl::Span<const Slot> slots, const SavedSliceState& state);
+  // Adds a bucket of a table. Each of `rows.rows` is a value of `dim` floats, then the slots in
+  // this order.
+  void AddBucket(const std::string& table, uint32_t bucket, uint64_t dim,
+                 absl::Span<const RowSlot> slots, const BucketRows& rows,
+                 const SavedSliceState& state);
 
   // Returns about how many bytes Finish will need on the disk.
   uint64_t expected_bytes() const;
@@ -50,11 +59,22 @@ class ShardWriter {
   absl::StatusOr<v1::ShardFile> Finish();
 
  private:
+  // `num_rows` pieces of `row_bytes`, each `stride` after the one before.
   struct Tensor {
     std::string name;
-    absl::Span<const float> data;
+    const char* dtype = "";  // in the notation of safetensors
+    std::vector<uint64_t> shape;
+    const char* data = nullptr;
+    uint64_t num_rows = 1;
+    uint64_t row_bytes = 0;
+    uint64_t stride = 0;
+
+    uint64_t bytes() const { return num_rows * row_bytes; }
   };
 
+  template <typename T>
+  void AddVector(std::string name, absl::Span<const T> data);
+  absl::Status AppendTensor(const Tensor& tensor, ChecksummedFileWriter* file);
   absl::Status WriteTensors(const std::string& name, v1::ShardFile* shard, std::string* sidecar);
   absl::Status WriteSidecar(const std::string& contents, v1::ShardFile* shard);
 
@@ -62,6 +82,7 @@ class ShardWriter {
   const Options options_;
   std::vector<Tensor> tensors_;
   std::map<std::string, std::string> metadata_;
+  std::string gathered_;  // pieces of a tensor that do not follow each other in memory
 };
 
 }  // namespace shoal

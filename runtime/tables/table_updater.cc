@@ -71,6 +71,12 @@ TableUpdater::TableUpdater(const TableOptions& options, uint64_t seed,
       num_slots_(options.rowwise ? 0 : rule_->slots().size()),
       row_floats_(options.dim + (options.rowwise ? 1 : num_slots_ * options.dim)) {}
 
+std::vector<std::string> TableUpdater::slot_names() const {
+  std::vector<std::string> names;
+  for (const SlotSpec& slot : rule_->slots()) names.push_back(slot.name);
+  return names;
+}
+
 void TableUpdater::FillInitialValue(uint64_t key, float* value) const {
   InitializeRange(options_.initializer, seed_, CombineFingerprints(name_hash_, key), 0, dim(),
                   value);

@@ -61,6 +61,8 @@ class TableUpdater {
   const TableOptions& options() const { return options_; }
   size_t dim() const { return options_.dim; }
   size_t row_floats() const { return row_floats_; }
+  // The names of the slots in a row, in their order.
+  std::vector<std::string> slot_names() const;
 
   // Sets `value` (dim floats) to that of a row that was never trained. It depends only on the seed,
   // the table's name and the key.

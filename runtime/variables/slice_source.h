@@ -28,7 +28,8 @@ class SliceSource {
   };
   // The same for a bucket of a table.
   struct BucketContents {
-    BucketRows rows;  // output
+    std::vector<float> initial_slots;  // input: the slots of a row that was never trained
+    BucketRows rows;                   // output
     // As in Contents.
     uint64_t version = 0;
     uint64_t value_version = 0;

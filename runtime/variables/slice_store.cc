@@ -76,7 +76,9 @@ uint64_t SliceStore::free_staging_bytes() const { return staging_.free_bytes(); 
 
 std::vector<std::string> SliceStore::slot_names(uint32_t slice) const {
   std::vector<std::string> names;
-  if (StateOf(slice).bucket != nullptr) return names;
+  if (StateOf(slice).bucket != nullptr) {
+    return tables_.at(table_[slice].variable).updater->slot_names();
+  }
   for (const SlotSpec& slot : StateOf(slice).updater->slots()) names.push_back(slot.name);
   return names;
 }

@@ -1,6 +1,7 @@
 // Slices that are buckets of tables.
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "base/status_macros.h"
 #include "proto/v1/variable.pb.h"
@@ -27,7 +28,11 @@ std::unique_ptr<Bucket> SliceStore::MakeBucket(uint32_t slice) {
 
 absl::Status SliceStore::LoadBucket(SliceState& state, const LoadOptions& options,
                                     SliceSource& source) {
+  const TableUpdater& updater = *tables_.at(table_[state.slice].variable).updater;
+  std::vector<float> row(updater.row_floats());
+  updater.FillInitialRow(/*key=*/0, row.data());
   SliceSource::BucketContents contents;
+  contents.initial_slots.assign(row.begin() + static_cast<ptrdiff_t>(updater.dim()), row.end());
   contents.version = contents.value_version = options.version;
   RETURN_IF_ERROR(source.FillBucket(state.slice, &contents));
   RETURN_IF_ERROR(

@@ -128,9 +128,12 @@ absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Checkpoint* checkp
                                                               VariableValues which) {
   const SliceTable& slices = checkpoint->slices();
   std::vector<std::vector<float>> values(slices.num_variables());
-  for (uint32_t v = 0; v < slices.num_variables(); ++v) values[v].resize(slices.elements_of(v));
+  for (uint32_t v = 0; v < slices.num_variables(); ++v) {
+    if (!slices.is_table(v)) values[v].resize(slices.elements_of(v));
+  }
   for (uint32_t i = 0; i < slices.size(); ++i) {
     const Slice& slice = slices[i];
+    if (slice.is_bucket) continue;
     RETURN_IF_ERROR(checkpoint->ReadValues(
         i, which,
         absl::MakeSpan(values[slice.variable]).subspan(slice.first_element, slice.num_elements)));

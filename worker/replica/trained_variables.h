@@ -42,7 +42,8 @@ absl::Status CheckSameVariables(const std::vector<v1::VariableSpec>& model,
 // Returns what --use_averages asks for. FailedPrecondition: the checkpoint has no averages.
 absl::StatusOr<VariableValues> ValuesToUse(bool use_averages, const Checkpoint& checkpoint);
 
-// Returns the complete values of all variables, or their averages, in the order of the manifest.
+// Returns the complete values of all variables, or their averages, in the order of the manifest;
+// nothing for tables, whose rows may not fit.
 absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(
     Checkpoint* checkpoint, VariableValues which = VariableValues::kCurrent);
 

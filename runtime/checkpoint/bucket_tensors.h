@@ -1,0 +1,45 @@
+// The tensors of a shard that hold a bucket of a table: docs/checkpoint_format.md.
+#ifndef SHOAL_RUNTIME_CHECKPOINT_BUCKET_TENSORS_H_
+#define SHOAL_RUNTIME_CHECKPOINT_BUCKET_TENSORS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+
+#include "proto/v1/variable.pb.h"
+
+namespace shoal {
+
+// The last parts of their names, in addition to those of the slots. Only a bucket's keys are always
+// there: a tensor without elements is left out.
+inline constexpr char kBucketKeys[] = "keys";
+inline constexpr char kBucketTouched[] = "touched";
+inline constexpr char kBucketValues[] = "values";
+inline constexpr char kBucketCountedKeys[] = "counted_keys";
+inline constexpr char kBucketCounts[] = "counts";
+
+// A slot of a table's rows.
+struct RowSlot {
+  std::string name;
+  uint64_t floats = 0;  // of each row
+};
+
+inline uint64_t DimOf(const v1::VariableSpec& table) {
+  return static_cast<uint64_t>(table.shape(0));
+}
+
+// Returns the slots of these names, in their order.
+inline std::vector<RowSlot> RowSlotsOf(const v1::VariableSpec& table,
+                                       absl::Span<const std::string> names) {
+  std::vector<RowSlot> slots;
+  for (const std::string& name : names) {
+    slots.push_back({name, table.table().rowwise() ? 1 : DimOf(table)});
+  }
+  return slots;
+}
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_CHECKPOINT_BUCKET_TENSORS_H_
