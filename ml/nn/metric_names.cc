@@ -9,6 +9,8 @@ namespace shoal {
 absl::StatusOr<WantedMetric> ParseMetric(absl::string_view name) {
   if (name == "log_loss") return WantedMetric{MetricFunction::kLogLoss};
   if (name == "mean_absolute_error") return WantedMetric{MetricFunction::kMeanAbsoluteError};
+  if (name == "auc") return WantedMetric{MetricFunction::kAuc};
+  if (name == "calibration") return WantedMetric{MetricFunction::kCalibration};
   absl::string_view number = name;
   uint32_t k = 0;
   if (absl::ConsumePrefix(&number, "top_") && absl::ConsumeSuffix(&number, "_accuracy") &&
@@ -17,7 +19,8 @@ absl::StatusOr<WantedMetric> ParseMetric(absl::string_view name) {
   }
   return absl::InvalidArgumentError(
       absl::StrCat("metrics: unknown metric \"", name,
-                   "\"; known are log_loss, mean_absolute_error, and top_K_accuracy with K above "
+                   "\"; known are log_loss, mean_absolute_error, auc, calibration, and "
+                   "top_K_accuracy with K above "
                    "1, as in top_5_accuracy"));
 }
 

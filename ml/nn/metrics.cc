@@ -1,5 +1,8 @@
 #include "ml/nn/metrics.h"
 
+#include <cstdint>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 
 #include "ml/graph/ops.h"
@@ -31,7 +34,58 @@ bool ComparesNumbers(LossKind loss) {
          loss == LossKind::kHuber;
 }
 
+// Returns float32 labels, one per example.
+Output FlatLabels(GraphBuilder& builder, Output labels) {
+  if (!labels.valid()) return {};
+  if (labels.dtype() != DataType::kFloat32) {
+    labels = ops::Cast(builder, labels, DataType::kFloat32);
+  }
+  return labels.valid() && labels.shape().rank() == 1 ? labels
+                                                      : ops::Reshape(builder, labels, {-1});
+}
+
+bool IsBinary(LossKind loss, const Shape& predictions) {
+  const int64_t outputs = predictions.rank() == 1   ? 1
+                          : predictions.rank() == 2 ? predictions.dim(1)
+                                                    : 0;
+  if (loss == LossKind::kSparseSoftmaxCrossEntropy) return outputs == 2;
+  return outputs == 1 && (loss == LossKind::kSigmoidCrossEntropy || loss == LossKind::kLog);
+}
+
+bool IsOfBinaryClassifiers(MetricFunction function) {
+  return function == MetricFunction::kAuc || function == MetricFunction::kCalibration;
+}
+
 }  // namespace
+
+Output PositiveProbability(GraphBuilder& builder, LossKind kind, Output predictions) {
+  if (!predictions.valid()) return {};
+  if (kind == LossKind::kSparseSoftmaxCrossEntropy) {
+    const std::vector<Output> logits = ops::Split(builder, predictions, 1, {1, 1});
+    if (!builder.status().ok()) return {};
+    predictions = ops::Sub(builder, logits[1], logits[0]);
+  }
+  if (kind != LossKind::kLog) predictions = builder.Op("Sigmoid", {predictions});
+  return FlatLabels(builder, predictions);
+}
+
+ModelMetric AreaUnderCurveMetric(GraphBuilder& builder, LossKind kind, Output predictions,
+                                 Output labels) {
+  const auto scope = builder.WithNameScope("auc");
+  ModelMetric metric;
+  metric.name = "auc";
+  metric.scores = PositiveProbability(builder, kind, predictions);
+  metric.labels = FlatLabels(builder, labels);
+  return metric;
+}
+
+ModelMetric Calibration(GraphBuilder& builder, LossKind kind, Output predictions, Output labels) {
+  const auto scope = builder.WithNameScope("calibration");
+  const Output probability = PositiveProbability(builder, kind, predictions);
+  const Output positive = FlatLabels(builder, labels);
+  if (!probability.valid() || !positive.valid()) return {};
+  return {"calibration", ops::ReduceSum(builder, probability), ops::ReduceSum(builder, positive)};
+}
 
 ModelMetric TopAccuracy(GraphBuilder& builder, Output logits, Output labels, int64_t k) {
   const std::string name = absl::StrCat("top_", k, "_accuracy");
@@ -61,6 +115,14 @@ absl::Status CheckMetricFits(absl::string_view name, const WantedMetric& metric,
     return absl::InvalidArgumentError(
         absl::StrCat("metrics: ", name, " ", why, "; drop it from the run's metrics"));
   };
+  if (IsOfBinaryClassifiers(metric.function)) {
+    if (IsBinary(loss, predictions)) return absl::OkStatus();
+    return refused(
+        absl::StrCat("needs a binary classifier, with one output and "
+                     "sigmoid_cross_entropy or log_loss, or two outputs and "
+                     "sparse_softmax_cross_entropy, but the model's loss is ",
+                     LossName(loss), " and its outputs are ", predictions.ToString()));
+  }
   const bool fits = metric.function == MetricFunction::kTopAccuracy
                         ? loss == LossKind::kSparseSoftmaxCrossEntropy
                     : metric.function == MetricFunction::kLogLoss ? ComparesProbabilities(loss)
@@ -90,6 +152,10 @@ ModelMetric MakeMetric(GraphBuilder& builder, const WantedMetric& metric, LossKi
       return MeanAbsoluteError(builder, predictions, labels);
     case MetricFunction::kTopAccuracy:
       return TopAccuracy(builder, predictions, labels, metric.k);
+    case MetricFunction::kAuc:
+      return AreaUnderCurveMetric(builder, loss, predictions, labels);
+    case MetricFunction::kCalibration:
+      return Calibration(builder, loss, predictions, labels);
   }
   return {};
 }

@@ -1,4 +1,5 @@
-// Metrics of one clone, for ModelOutputs::metrics. Each has the weight 1 for each example.
+// Metrics of one clone, for ModelOutputs::metrics. Each has the weight 1 for each example, except
+// for auc and calibration.
 #ifndef SHOAL_ML_NN_METRICS_H_
 #define SHOAL_ML_NN_METRICS_H_
 
@@ -23,6 +24,19 @@ ModelMetric MeanAbsoluteError(GraphBuilder& builder, Output predictions, Output 
 // "log_loss" of the predictions that a loss of this kind compares with the labels: logits or, for
 // kLog, probabilities. Label smoothing does not count. Not valid for other kinds of losses.
 ModelMetric LogLoss(GraphBuilder& builder, LossKind kind, Output predictions, Output labels);
+
+// The probability of the label 1 for each example, [batch], of a binary classifier with this loss:
+// one output, or two with a softmax cross entropy.
+Output PositiveProbability(GraphBuilder& builder, LossKind kind, Output predictions);
+
+// "auc" of such a classifier: the probability that an example with the label 1 has a higher score
+// than one with the label 0. `labels` are 0 or 1, [batch] or [batch, 1].
+ModelMetric AreaUnderCurveMetric(GraphBuilder& builder, LossKind kind, Output predictions,
+                                 Output labels);
+
+// "calibration" of such a classifier: the mean probability over the share of labels 1. It is 1 for
+// a model whose probabilities are right on average.
+ModelMetric Calibration(GraphBuilder& builder, LossKind kind, Output predictions, Output labels);
 
 // Returns why a model with this loss and these predictions cannot have the metric.
 absl::Status CheckMetricFits(absl::string_view name, const WantedMetric& metric, LossKind loss,

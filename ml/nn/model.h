@@ -68,6 +68,10 @@ struct ModelMetric {
   std::string name;  // 1 to 64 of A-Z a-z 0-9 _ . / -
   Output sum;        // scalar float32
   Output weight;     // scalar float32; not valid: the number of examples
+  // Instead of a sum, for the area under the curve of a binary classifier: a score in [0, 1] and a
+  // label, 0 or 1, of each example; float32 [batch].
+  Output scores = {};
+  Output labels = {};
 };
 
 struct ModelOutputs {

@@ -351,9 +351,10 @@ TEST(ModelBuilderTest, MetricsMustFitTheLossAndTheOutputs) {
   EXPECT_EQ(error_of(one_number, "top_2_accuracy", number),
             "metrics: top_2_accuracy needs labels that are class numbers, with a softmax cross "
             "entropy, but the model's loss is mean_squared_error; drop it from the run's metrics");
-  EXPECT_EQ(error_of("name: 'mlp'", "f1", labels),
-            "metrics: unknown metric \"f1\"; known are log_loss, mean_absolute_error, and "
-            "top_K_accuracy with K above 1, as in top_5_accuracy");
+  EXPECT_EQ(
+      error_of("name: 'mlp'", "f1", labels),
+      "metrics: unknown metric \"f1\"; known are log_loss, mean_absolute_error, auc, calibration, "
+      "and top_K_accuracy with K above 1, as in top_5_accuracy");
 }
 
 TEST(ModelBuilderTest, MoreOutputsThanClassesAreNoticed) {

@@ -91,8 +91,9 @@ constexpr FlagSpec kTable[] = {
      "Updates between summaries of the model in DIR/events: histograms and norms of gradients, "
      "losses, summaries that the model defines. Default 0: none."},
     {"metrics", kTraining, kRunning, kText, "metrics", "LIST",
-     "Metrics beside loss and accuracy, with commas: log_loss, mean_absolute_error, "
-     "top_5_accuracy (any number). Default: none. A program of yours declares its own."},
+     "Metrics beside loss and accuracy, with commas: log_loss, mean_absolute_error, auc, "
+     "calibration, top_5_accuracy (any number). Default: none. A program of yours declares its "
+     "own."},
     {"log_every", kTraining, kRunning, kText, "log_every", "N",
      "Updates between console lines if the output is not a terminal. 0: every few seconds. "
      "metrics.jsonl always has every update."},

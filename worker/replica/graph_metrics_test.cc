@@ -17,6 +17,7 @@
 #include "ml/nn/losses.h"
 #include "ml/nn/metrics.h"
 #include "runtime/config/run_config.h"
+#include "runtime/variables/metric_sums.h"
 #include "worker/replica/graph_program.h"
 
 namespace shoal {
@@ -119,6 +120,65 @@ TEST(GraphMetricsTest, AreSumsOverTheExamplesOfAllClones) {
         EXPECT_EQ(result.metrics[3].weight, 2 * used) << "2 from each clone with examples";
       }
     }
+  }
+}
+
+// Returns float32 numbers, 1 where the class is `wanted` and 0 elsewhere.
+Output IsClass(GraphBuilder& builder, Output labels, double wanted) {
+  const Output numbers = ops::Cast(builder, labels, DataType::kFloat32);
+  return ops::Cast(builder, ops::Equal(builder, numbers, ops::Constant(builder, wanted)),
+                   DataType::kFloat32);
+}
+
+// Scores rise with the class: 0, 0.3 and 0.6.
+std::vector<ModelMetric> Areas(GraphBuilder& builder, Output predictions, Output labels, bool) {
+  const Output scores = ops::Scale(builder, ops::Cast(builder, labels, DataType::kFloat32), 0.3);
+  const Output logits = ops::Reshape(builder, scores, {0, 1});
+  ModelMetric middle =
+      AreaUnderCurveMetric(builder, LossKind::kLog, logits, IsClass(builder, labels, 1));
+  middle.name = "middle";
+  ModelMetric last = AreaUnderCurveMetric(builder, LossKind::kSigmoidCrossEntropy, logits,
+                                          IsClass(builder, labels, 2));
+  last.name = "last";
+  const Output even = ops::Scale(builder, logits, 0);
+  return {middle, last,
+          Calibration(builder, LossKind::kSigmoidCrossEntropy, even, IsClass(builder, labels, 1)),
+          TopAccuracy(builder, predictions, labels, 3)};
+}
+
+TEST(GraphMetricsTest, AreasUnderCurvesAreThoseOfTheExamplesOfAllClones) {
+  for (const uint32_t clones : {1u, 2u, 5u}) {
+    const auto program = Classifier(clones, Areas);
+    ASSERT_TRUE(program.ok()) << program.status();
+    EXPECT_EQ((*program)->metrics()[0].kind(), v1::METRIC_KIND_AUC);
+    EXPECT_EQ((*program)->metrics()[2].kind(), v1::METRIC_KIND_MEAN);
+    for (const How how : {How::kTrain, How::kEvaluate}) {
+      for (const int64_t examples : {12, 3}) {  // With three, some of five clones have none.
+        BatchResult result = Compute(program->get(), examples, how);
+        ASSERT_EQ(result.metrics.size(), 4u);
+        ASSERT_EQ(result.metrics[0].histogram.size(), 3u) << "one bin for each class";
+        EXPECT_EQ(result.metrics[0].histogram[1].positives, static_cast<uint32_t>(examples / 3));
+        FinishHistograms(&result.metrics);
+        EXPECT_EQ(MetricValue(result.metrics[0]), 0.5);
+        EXPECT_EQ(MetricValue(result.metrics[1]), 1.0);
+        EXPECT_NEAR(MetricValue(result.metrics[2]).value(), 1.5, 1e-6) << "0.5 instead of 1/3";
+        EXPECT_EQ(MetricValue(result.metrics[3]), 1.0);
+      }
+    }
+  }
+}
+
+TEST(GraphMetricsTest, OnlyBinaryClassifiersHaveAnAreaUnderTheCurve) {
+  const WantedMetric auc = ParseMetric("auc").value();
+  const Shape one({kUnknownDim, 1}), two({kUnknownDim, 2});
+  EXPECT_TRUE(CheckMetricFits("auc", auc, LossKind::kSigmoidCrossEntropy, one).ok());
+  EXPECT_TRUE(CheckMetricFits("auc", auc, LossKind::kLog, one).ok());
+  EXPECT_TRUE(CheckMetricFits("auc", auc, LossKind::kSparseSoftmaxCrossEntropy, two).ok());
+  for (const auto& [loss, shape] : {std::pair{LossKind::kSparseSoftmaxCrossEntropy, one},
+                                    {LossKind::kSigmoidCrossEntropy, two},
+                                    {LossKind::kMeanSquaredError, one}}) {
+    EXPECT_THAT(std::string(CheckMetricFits("auc", auc, loss, shape).message()),
+                HasSubstr("metrics: auc needs a binary classifier"));
   }
 }
 

@@ -89,10 +89,10 @@ absl::Status GraphProgram::Build(bool is_training, Deployed* deployed) {
 
 std::vector<v1::MetricSpec> GraphProgram::metrics() const {
   std::vector<v1::MetricSpec> specs;
-  for (const ModelMetric& metric : train_.metrics) {
+  for (const ReplicaMetric& metric : train_.metrics) {
     v1::MetricSpec& spec = specs.emplace_back();
     spec.set_name(metric.name);
-    spec.set_kind(v1::METRIC_KIND_MEAN);
+    spec.set_kind(metric.scored.empty() ? v1::METRIC_KIND_MEAN : v1::METRIC_KIND_AUC);
   }
   return specs;
 }
@@ -154,31 +154,63 @@ void GraphProgram::DeclareResults(Deployed* deployed, std::vector<Output>* fetch
   add(deployed->model.data_loss, &deployed->results.data_loss);
   add(deployed->model.regularization_loss, &deployed->results.regularization);
   add(deployed->model.correct_count, &deployed->results.correct);
-  for (const ModelMetric& metric : deployed->metrics) {
+  for (const ReplicaMetric& metric : deployed->metrics) {
     ResultIndices::Metric& indices = deployed->results.metrics.emplace_back();
+    for (size_t clone = 0; clone < metric.scored.size(); ++clone) {
+      ScoredExamples& examples = indices.scored.emplace_back();
+      examples.clone = clone;
+      add(metric.scored[clone].scores, &examples.scores);
+      add(metric.scored[clone].labels, &examples.labels);
+    }
     add(metric.sum, &indices.sum);
     add(metric.weight, &indices.weight);
   }
   deployed->results.count = static_cast<int>(fetches->size());
 }
 
-void GraphProgram::StoreResults(const ResultIndices& indices, const float* values,
+void GraphProgram::BindResults(const ResultIndices& indices, std::vector<float>* scalars,
+                               Compiled* compiled) {
+  for (size_t i = 0; i < static_cast<size_t>(indices.count); ++i) {
+    compiled->outputs[i] = &(*scalars)[i];
+  }
+  compiled->scores.resize(static_cast<size_t>(indices.count));
+  for (const ResultIndices::Metric& metric : indices.metrics) {
+    for (const ScoredExamples& examples : metric.scored) {
+      const int64_t count = std::max<int64_t>(1, compiled->clone_examples[examples.clone]);
+      for (const int output : {examples.scores, examples.labels}) {
+        std::vector<float>& memory = compiled->scores[static_cast<size_t>(output)];
+        memory.resize(static_cast<size_t>(count));
+        compiled->outputs[static_cast<size_t>(output)] = memory.data();
+      }
+    }
+  }
+}
+
+void GraphProgram::StoreResults(const ResultIndices& indices, const Compiled& compiled,
                                 int64_t num_examples, BatchResult* result) {
+  const auto value = [&](int output) {
+    return *static_cast<const float*>(compiled.outputs[static_cast<size_t>(output)]);
+  };
   if (indices.data_loss >= 0) {
     result->loss_sum =
-        static_cast<double>(values[indices.data_loss]) * static_cast<double>(num_examples);
+        static_cast<double>(value(indices.data_loss)) * static_cast<double>(num_examples);
   }
-  if (indices.regularization >= 0) result->regularization = values[indices.regularization];
+  if (indices.regularization >= 0) result->regularization = value(indices.regularization);
   if (indices.correct >= 0) {
-    result->correct = static_cast<uint64_t>(std::llround(values[indices.correct]));
+    result->correct = static_cast<uint64_t>(std::llround(value(indices.correct)));
   }
   result->examples = static_cast<uint64_t>(num_examples);
-  result->metrics.resize(indices.metrics.size());
+  result->metrics.assign(indices.metrics.size(), MetricSum());
   for (size_t m = 0; m < indices.metrics.size(); ++m) {
     const ResultIndices::Metric& metric = indices.metrics[m];
-    result->metrics[m].sum = values[metric.sum];
+    if (!metric.scored.empty()) {
+      result->metrics[m].histogram =
+          HistogramOf(metric.scored, compiled.clone_examples, compiled.outputs);
+      continue;
+    }
+    result->metrics[m].sum = value(metric.sum);
     result->metrics[m].weight =
-        metric.weight >= 0 ? values[metric.weight] : static_cast<double>(num_examples);
+        metric.weight >= 0 ? value(metric.weight) : static_cast<double>(num_examples);
   }
 }
 
@@ -280,6 +312,15 @@ absl::StatusOr<std::unique_ptr<GraphProgram::Compiled>> GraphProgram::CompileFor
   request.graph = deployed.graph.get();
   request.fetches = fetches;
   request.clone_examples = ExamplesPerClone(num_examples, deployed.queue->batches().size());
+  compiled->clone_examples = request.clone_examples;
+  // A clone without examples has no inputs, so another result takes the place of its scores.
+  for (const ResultIndices::Metric& metric : deployed.results.metrics) {
+    for (const ScoredExamples& examples : metric.scored) {
+      if (request.clone_examples[examples.clone] > 0) continue;
+      request.fetches[static_cast<size_t>(examples.scores)] = fetches[0];
+      request.fetches[static_cast<size_t>(examples.labels)] = fetches[0];
+    }
+  }
   if (capacities.empty()) capacities = FirstCapacities(options_.fields, request.clone_examples);
   compiled->feeds =
       std::make_unique<BatchFeeds>(*deployed.queue, request.clone_examples, std::move(capacities));
@@ -352,7 +393,7 @@ absl::Status GraphProgram::Train(const TrainArguments& arguments, BatchResult* r
   ASSIGN_OR_RETURN(Compiled* const compiled,
                    CompiledFor(batch, train_, train_fetches_, &train_compiled_));
   const int num_results = train_.results.count;
-  for (int i = 0; i < num_results; ++i) compiled->outputs[static_cast<size_t>(i)] = &results_[i];
+  BindResults(train_.results, &results_, compiled);
   for (size_t i = 0; i < contributing_.size(); ++i) {
     compiled->outputs[static_cast<size_t>(num_results) + i] =
         arguments.contributions[contributing_[i]];
@@ -371,7 +412,7 @@ absl::Status GraphProgram::Train(const TrainArguments& arguments, BatchResult* r
       return;
     }
     if (results_left.fetch_sub(1) > 1) return;
-    StoreResults(train_.results, results_.data(), batch.num_examples, result);
+    StoreResults(train_.results, *compiled, batch.num_examples, result);
     on_result();
   });
   return compiled->executable->status();
@@ -383,10 +424,17 @@ absl::Status GraphProgram::Evaluate(const LoadedBatch& batch,
   ASSIGN_OR_RETURN(Compiled* const compiled,
                    CompiledFor(batch, evaluate_, evaluate_fetches_, &evaluate_compiled_));
   std::vector<float> results(evaluate_fetches_.size());
-  for (size_t i = 0; i < evaluate_fetches_.size(); ++i) compiled->outputs[i] = &results[i];
+  BindResults(evaluate_.results, &results, compiled);
   compiled->executable->Run(Bind(batch, parameters, versions, evaluate_, compiled));
   RETURN_IF_ERROR(compiled->executable->status());
-  StoreResults(evaluate_.results, results.data(), batch.num_examples, result);
+  StoreResults(evaluate_.results, *compiled, batch.num_examples, result);
+  for (const MetricSum& metric : result->metrics) {
+    if (metric.histogram.size() <= kMostScoreCounts) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.evaluation_block: a block has ", metric.histogram.size(),
+                     " different scores, but a histogram of at most ", kMostScoreCounts,
+                     " fits into a message; make the block smaller"));
+  }
   return absl::OkStatus();
 }
 

@@ -17,6 +17,7 @@
 #include "ml/nn/model.h"
 #include "proto/v1/run_config.pb.h"
 #include "worker/replica/batch_feeds.h"
+#include "worker/replica/graph_metrics.h"
 #include "worker/replica/replica_program.h"
 
 namespace shoal {
@@ -67,6 +68,7 @@ class GraphProgram : public ReplicaProgram {
     int data_loss = -1, regularization = -1, correct = -1;
     struct Metric {
       int sum = -1, weight = -1;  // no weight: the number of examples
+      std::vector<ScoredExamples> scored;
     };
     std::vector<Metric> metrics;
     int count = 0;
@@ -77,7 +79,7 @@ class GraphProgram : public ReplicaProgram {
     std::unique_ptr<Graph> graph;
     std::unique_ptr<InputQueue> queue;
     DeployedModel model;
-    std::vector<ModelMetric> metrics;  // summed over the clones
+    std::vector<ReplicaMetric> metrics;
     ResultIndices results;
   };
   // An executable for one batch size with its bindings.
@@ -87,6 +89,8 @@ class GraphProgram : public ReplicaProgram {
     std::vector<const void*> variables;  // indexed by graph variable
     std::vector<uint64_t> versions;      // indexed by graph variable
     std::vector<void*> outputs;          // indexed by fetch
+    std::vector<int64_t> clone_examples;
+    std::vector<std::vector<float>> scores;  // indexed by result; only of scores and labels
     // Indexed by summary: values that are fetched only for it.
     std::vector<std::vector<float>> summaries;
   };
@@ -123,8 +127,11 @@ class GraphProgram : public ReplicaProgram {
   RunBindings Bind(const LoadedBatch& batch, absl::Span<const float* const> parameters,
                    absl::Span<const uint64_t> versions, const Deployed& deployed,
                    Compiled* compiled) const;
-  static void StoreResults(const ResultIndices& indices, const float* values, int64_t num_examples,
-                           BatchResult* result);
+  // Gives the results memory: `scalars` has one number for each of them.
+  static void BindResults(const ResultIndices& indices, std::vector<float>* scalars,
+                          Compiled* compiled);
+  static void StoreResults(const ResultIndices& indices, const Compiled& compiled,
+                           int64_t num_examples, BatchResult* result);
   std::vector<int64_t> ExamplesPerClone(int64_t num_examples, size_t num_clones) const;
 
   const Options options_;
