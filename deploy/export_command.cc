@@ -1,15 +1,20 @@
 #include "deploy/export_command.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 #include "base/file_system.h"
 #include "base/status_macros.h"
+#include "deploy/table_export.h"
+#include "proto/v1/variable.pb.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/model_export.h"
 #include "runtime/config/flags.h"
@@ -19,6 +24,44 @@
 
 namespace shoal {
 namespace {
+
+// Opens what --since names: the run's checkpoint of a step, or one in a directory.
+absl::StatusOr<std::unique_ptr<Checkpoint>> OpenSince(FileSystem* files, const std::string& out,
+                                                      const std::string& since) {
+  uint64_t step = 0;
+  absl::StatusOr<std::unique_ptr<Checkpoint>> opened =
+      absl::SimpleAtoi(since, &step) ? OpenCheckpoint(files, out, step)
+                                     : Checkpoint::Open(*files, since, Checkpoint::Verify::kIndex);
+  if (opened.ok()) return opened;
+  return absl::Status(opened.status().code(),
+                      absl::StrCat("--since: ", opened.status().message(),
+                                   "; `shoal inspect` lists the checkpoints of a run"));
+}
+
+absl::StatusOr<std::string> ExportRows(const CommandLine& line, FileSystem* files,
+                                       Checkpoint* checkpoint) {
+  if (line.task.use_averages) {
+    return InvalidField("--use_averages", "has no meaning with --tables: tables have no averages");
+  }
+  std::unique_ptr<Checkpoint> since;
+  if (!line.task.since.empty()) {
+    ASSIGN_OR_RETURN(since, OpenSince(files, line.run.out(), line.task.since));
+  }
+  const absl::StatusOr<std::vector<ExportedTable>> tables =
+      ExportTables(*files, *checkpoint, since.get(), line.task.tables_directory);
+  if (!tables.ok()) {
+    return absl::Status(tables.status().code(),
+                        absl::StrCat("--tables: ", tables.status().message()));
+  }
+  std::string text = absl::StrCat("step ", checkpoint->manifest().step());
+  if (since != nullptr) absl::StrAppend(&text, " since step ", since->manifest().step());
+  for (const ExportedTable& table : *tables) {
+    absl::StrAppend(&text, text.find(':') == std::string::npos ? ": " : ", ", table.table, " ",
+                    table.rows, " rows");
+    if (since != nullptr) absl::StrAppend(&text, " and ", table.removed, " removed");
+  }
+  return text;
+}
 
 // Returns what to print.
 absl::StatusOr<std::string> Export(const CommandLine& line) {
@@ -34,7 +77,12 @@ absl::StatusOr<std::string> Export(const CommandLine& line) {
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint,
                    OpenCheckpoint(files.get(), out, line.task.checkpoint_step));
-  ASSIGN_OR_RETURN(const VariableValues values, ValuesToUse(line.task.use_averages, *checkpoint));
+  if (!line.task.tables_directory.empty()) {
+    return ExportRows(line, files.get(), checkpoint.get());
+  }
+  if (!line.task.since.empty()) {
+    return InvalidField("--since", "has no meaning without --tables; name the directory for them");
+  }
   const std::string parent = ParentDirectory(path);
   const std::string directory = parent.empty() ? "." : parent;
   if (!files->GetInfo(directory).ok()) {
@@ -42,15 +90,21 @@ absl::StatusOr<std::string> Export(const CommandLine& line) {
                                             ": there is no directory ", directory,
                                             "; create it, or name a file in one that is there"));
   }
+  ASSIGN_OR_RETURN(const VariableValues values, ValuesToUse(line.task.use_averages, *checkpoint));
   const absl::Status written =
       ExportModel(*files, *checkpoint, directory, path.substr(path.rfind('/') + 1), values);
   if (!written.ok()) {
     return absl::Status(written.code(), absl::StrCat("--model_file: cannot write ", path, ": ",
                                                      written.message(), "; name another file"));
   }
-  return absl::StrCat(checkpoint->manifest().variables_size(), " variables, step ",
+  const auto& variables = checkpoint->manifest().variables();
+  const auto num_tables =
+      std::count_if(variables.begin(), variables.end(),
+                    [](const v1::VariableSpec& variable) { return variable.has_table(); });
+  return absl::StrCat(variables.size() - num_tables, " variables, step ",
                       checkpoint->manifest().step(),
-                      values == VariableValues::kAverages ? ", averages: " : ": ", path);
+                      values == VariableValues::kAverages ? ", averages: " : ": ", path,
+                      num_tables > 0 ? " (without tables: see --tables)" : "");
 }
 
 }  // namespace
@@ -59,9 +113,11 @@ int ExportMain(absl::Span<const std::string> args) {
   const absl::StatusOr<CommandLine> line = ParseCommandLine(kScopeExport, args);
   if (line.ok() && line->help) {
     std::printf(
-        "usage: shoal export DIR [--step=N] [--use_averages] [--model_file=FILE]\n\n"
+        "usage: shoal export DIR [--step=N] [--use_averages] [--model_file=FILE]\n"
+        "       shoal export DIR --tables=DIR2 [--step=N] [--since=STEP|CHECKPOINT]\n\n"
         "Writes the variables of a checkpoint, whole and without optimizer slots, as one\n"
-        "safetensors file for other programs.\n\n%s",
+        "safetensors file for other programs; or the rows of its tables as NumPy arrays, all of\n"
+        "them or only what has changed.\n\n%s",
         FlagHelp(kScopeExport).c_str());
     return kExitDone;
   }

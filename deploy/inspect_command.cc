@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -52,6 +54,7 @@ void AppendVariables(const v1::Manifest& manifest, const SliceTable& slices, std
   absl::StrAppendFormat(text, "%-32s %-20s %10s %7s\n", "variable", "shape", "bytes", "slices");
   for (int i = 0; i < manifest.variables_size(); ++i) {
     const v1::VariableSpec& variable = manifest.variables(i);
+    if (variable.has_table()) continue;
     absl::StrAppendFormat(text, "%-32s %-20s %10d %7d\n", variable.name(),
                           absl::StrCat("[", absl::StrJoin(variable.shape(), ","), "]"),
                           slices.elements_of(i) * sizeof(float),
@@ -59,7 +62,36 @@ void AppendVariables(const v1::Manifest& manifest, const SliceTable& slices, std
   }
 }
 
-void AppendCheckpoint(const Checkpoint& checkpoint, std::string* text) {
+// Reads the keys of all rows.
+absl::Status AppendTables(Checkpoint& checkpoint, std::string* text) {
+  const SliceTable& slices = checkpoint.slices();
+  if (!slices.has_tables()) return absl::OkStatus();
+  absl::StrAppendFormat(text, "\n%-32s %6s %12s %14s %8s  %s\n", "table", "dim", "rows", "bytes",
+                        "buckets", "slots");
+  for (uint32_t v = 0; v < slices.num_variables(); ++v) {
+    if (!slices.is_table(v)) continue;
+    uint64_t rows = 0, bytes = 0;
+    std::set<std::string> slots;
+    for (uint32_t slice = slices.first_slice_of(v); slice < slices.first_slice_of(v + 1); ++slice) {
+      ASSIGN_OR_RETURN(const BucketRows read, checkpoint.ReadBucket(slice, {}));
+      uint64_t row_bytes =
+          sizeof(uint64_t) + sizeof(uint32_t) + slices.row_elements_of(v) * sizeof(float);
+      for (const RowSlot& slot : checkpoint.SlotsOf(slice)) {
+        slots.insert(slot.name);
+        row_bytes += slot.floats * sizeof(float);
+      }
+      rows += read.keys.size();
+      bytes += read.keys.size() * row_bytes;
+    }
+    absl::StrAppendFormat(text, "%-32s %6d %12d %14d %8d  %s\n",
+                          checkpoint.manifest().variables(static_cast<int>(v)).name(),
+                          slices.row_elements_of(v), rows, bytes, slices.num_buckets_of(v),
+                          absl::StrJoin(slots, ","));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AppendCheckpoint(Checkpoint& checkpoint, std::string* text) {
   const v1::Manifest& manifest = checkpoint.manifest();
   absl::StrAppendFormat(
       text,
@@ -70,10 +102,12 @@ void AppendCheckpoint(const Checkpoint& checkpoint, std::string* text) {
       absl::FormatTime(absl::FromUnixSeconds(manifest.created_unix_seconds()),
                        absl::UTCTimeZone()));
   AppendVariables(manifest, checkpoint.slices(), text);
+  RETURN_IF_ERROR(AppendTables(checkpoint, text));
   absl::StrAppend(text, "\n");
   for (const v1::ShardFile& shard : manifest.shards()) {
     absl::StrAppendFormat(text, "%-40s %10d bytes, verified\n", shard.name(), shard.bytes());
   }
+  return absl::OkStatus();
 }
 
 bool StillExists(FileSystem* file_system, const std::string& root, const CheckpointName& name) {
@@ -117,7 +151,7 @@ absl::StatusOr<RunReport> InspectRun(FileSystem* file_system, const std::string&
         absl::StrCat("--out: the checkpoints of ", run_directory,
                      " were removed by the running training while they were read; try again"));
   }
-  if (described != nullptr) AppendCheckpoint(*described, &report.text);
+  if (described != nullptr) RETURN_IF_ERROR(AppendCheckpoint(*described, &report.text));
   return report;
 }
 

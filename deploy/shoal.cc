@@ -21,6 +21,7 @@
 #include "deploy/in_process_cluster.h"
 #include "deploy/inspect_command.h"
 #include "deploy/launch/result_printer.h"
+#include "deploy/lookup_command.h"
 #include "deploy/model_command.h"
 #include "deploy/preflight_check.h"
 #include "deploy/train_command.h"
@@ -140,7 +141,9 @@ std::vector<Command> Commands(const TrainRoles& roles, const Environment& enviro
        }},
       {"eval", "loss and accuracy of a checkpoint on the test split", &Evaluate},
       {"predict", "what a checkpoint's model says of examples, split over devices", &Predict},
-      {"export", "the variables of a checkpoint as one file for other programs", &ExportMain},
+      {"export", "the variables of a checkpoint as one file for other programs, or its tables",
+       &ExportMain},
+      {"lookup", "rows of a table of a run, by key", &LookupMain},
       {"inspect", "what a run's directory holds, verified", &InspectMain},
       {"model", "the layers of a model by name, for a run file", &ModelMain},
       ControlCommand(roles.command, "status",

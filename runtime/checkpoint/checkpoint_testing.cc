@@ -116,6 +116,7 @@ std::vector<v1::VariableSpec> TestVariables() {
 v1::VariableSpec TestTable() {
   v1::VariableSpec spec = Spec("item", {2});
   spec.mutable_table()->set_buckets(3);
+  spec.mutable_table()->set_min_count(2);
   return spec;
 }
 

@@ -23,7 +23,7 @@ constexpr FlagSpec kTable[] = {
     {"run", kRun, kRunning, kText, "", "FILE",
      "The run file, a text proto of shoal.v1.RunConfig, such as deploy/runs/fashion_cnn.textproto. "
      "Every other flag changes the run it describes."},
-    {"run", kRun, kReading | kScopeExport, kText, "", "FILE",
+    {"run", kRun, kReading | kScopeExport | kScopeLookup, kText, "", "FILE",
      "A run file to use instead of DIR/run.textproto. That of a run's directory also says --out."},
     {"set", kRun, kScopeAll, kText, "", "PATH=VALUE",
      "Any field of the run file by its path, e.g. --set optimizer.adam.beta1=0.8. Repeatable."},
@@ -33,7 +33,7 @@ constexpr FlagSpec kTable[] = {
     {"out", kRun, kScopeTask, kText, "out", "DIR",
      "The run's directory, the same for all tasks: run.textproto, cluster.textproto, checkpoints, "
      "metrics.jsonl, summary.json. Needed here or in the run file."},
-    {"out", kRun, kReading | kScopeExport, kText, "out", "DIR",
+    {"out", kRun, kReading | kScopeExport | kScopeLookup, kText, "out", "DIR",
      "The directory of the run: its run.textproto and checkpoints are read. Needed, unless --run "
      "names it or DIR stands alone."},
     {"name", kRun, kRunning, kText, "name", "NAME",
@@ -278,13 +278,20 @@ constexpr FlagSpec kTable[] = {
      "Launcher: the worker's number among those of its host, from 0.", true},
     {"parent_pid", kHand, kScopeTask, kText, "", "PID", "Launcher: die with this process.", true},
 
-    {"step", kFinished, kReading | kScopeExport, kText, "", "N",
+    {"step", kFinished, kReading | kScopeExport | kScopeLookup, kText, "", "N",
      "The checkpoint of this step. Default: the newest."},
     {"use_averages", kFinished, kReading | kScopeExport, kBool, "", "",
      "Use the moving average of each variable instead of its value, in a run with "
      "optimizer.moving_average_decay."},
     {"model_file", kFinished, kScopeExport, kText, "", "FILE",
      "Where to write the variables; ends in .safetensors. Default: DIR/model.safetensors."},
+    {"tables", kFinished, kScopeExport, kText, "", "DIR",
+     "Write the rows of tables instead, as TABLE.keys.npy and TABLE.values.npy, to this "
+     "directory."},
+    {"since", kFinished, kScopeExport, kText, "", "STEP|CHECKPOINT",
+     "With --tables: only rows that are new or changed since the run's checkpoint of this step, or "
+     "since the checkpoint in this directory, and TABLE.removed.npy with the keys that are gone."},
+    {"table", kFinished, kScopeLookup, kText, "", "TABLE", "The table. Needed."},
     {"input", kFinished, kScopePredict, kText, "", "FILE|FOLDER",
      "Examples without labels: a PNG or JPEG file, a folder of them, an array [examples, ...] in "
      ".npy, or a table of numbers in .csv; "

@@ -132,7 +132,10 @@ absl::Status ApplyTaskFlag(FlagScope scope, const GivenFlag& flag, CommandLine* 
       {"service", &task->service},
       {"input", &task->input_file},
       {"predictions", &task->predictions_file},
-      {"model_file", &task->model_file}};
+      {"model_file", &task->model_file},
+      {"tables", &task->tables_directory},
+      {"since", &task->since},
+      {"table", &task->table}};
   for (const auto& [known, target] : texts) {
     if (name != known) continue;
     *target = flag.value;
@@ -323,7 +326,9 @@ absl::Status CheckPaths(const CommandLine& line) {
       {"--input", task.input_file},
       {"--log_file", task.log_file},
       {"--predictions", task.predictions_file},
-      {"--model_file", task.model_file}};
+      {"--model_file", task.model_file},
+      {"--tables", task.tables_directory},
+      {"--since", task.since}};
   for (const auto& [name, path] : paths) RETURN_IF_ERROR(CheckIsPath(name, path));
   for (const std::string& argument : line.arguments) {
     RETURN_IF_ERROR(CheckIsPath("argument", argument));

@@ -32,6 +32,7 @@ enum FlagScope : uint32_t {
   kScopePredict = 8,  // shoal predict
   kScopeAll = 15,
   kScopeExport = 256,  // shoal export
+  kScopeLookup = 512,  // shoal lookup
   // Commands for a run that is under way.
   kScopeStatus = 16,   // shoal status
   kScopeSave = 64,     // shoal checkpoint, stop
@@ -87,9 +88,12 @@ struct TaskFlags {
   bool json = false;    // status
   std::string service;  // health
   std::optional<uint32_t> timeout_seconds;  // checkpoint, stop, health
-  std::optional<uint64_t> checkpoint_step;  // eval, predict, export, inspect
+  std::optional<uint64_t> checkpoint_step;  // eval, predict, export, inspect, lookup
   bool use_averages = false;                // eval, predict, export, evaluator
   std::string model_file;                   // export
+  std::string tables_directory;             // export
+  std::string since;                        // export
+  std::string table;                        // lookup
   std::string input_file;                   // predict
   std::string predictions_file;             // predict
   bool probabilities = false;               // predict

@@ -1,0 +1,93 @@
+#include "deploy/lookup_command.h"
+
+#include <cstdio>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "base/file_system.h"
+#include "base/status_macros.h"
+#include "deploy/table_export.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/config/flags.h"
+#include "runtime/config/rule.h"
+#include "runtime/process/exit_code.h"
+#include "worker/replica/trained_variables.h"
+
+namespace shoal {
+namespace {
+
+// A key is an unsigned number of 64 bits; a negative one names the key with the same bits.
+absl::StatusOr<uint64_t> ParseKey(const std::string& text) {
+  uint64_t key = 0;
+  int64_t negative = 0;
+  if (absl::SimpleAtoi(text, &key)) return key;
+  if (absl::SimpleAtoi(text, &negative)) return static_cast<uint64_t>(negative);
+  return InvalidField(text, "is not a key; a key is a whole number of 64 bits");
+}
+
+std::string Describe(const std::string& key, const TableReader::Row& row, uint32_t min_count) {
+  std::string line = absl::StrCat(key, ": ", absl::StrJoin(row.value, " "));
+  if (row.is_stored) return absl::StrCat(line, "  (version ", row.touched, ")");
+  if (row.count == 0) return absl::StrCat(line, "  (never trained: the initial value)");
+  return absl::StrCat(line, "  (touched in ", row.count, " of ", min_count,
+                      " updates: the initial value)");
+}
+
+// Returns what to print.
+absl::StatusOr<std::string> Lookup(const CommandLine& line) {
+  if (line.run.out().empty())
+    return InvalidField("--out", "is missing; name the directory of a run");
+  if (line.task.table.empty())
+    return InvalidField("--table", "is missing; name a table of the run");
+  if (line.arguments.empty()) {
+    return InvalidField("KEY", "is missing; write the keys after the flags");
+  }
+  std::vector<uint64_t> keys;
+  for (const std::string& argument : line.arguments) {
+    ASSIGN_OR_RETURN(keys.emplace_back(), ParseKey(argument));
+  }
+  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
+  ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint,
+                   OpenCheckpoint(files.get(), line.run.out(), line.task.checkpoint_step));
+  absl::StatusOr<std::unique_ptr<TableReader>> table =
+      TableReader::Open(*checkpoint, line.task.table);
+  if (!table.ok()) {
+    return absl::Status(table.status().code(), absl::StrCat("--table: ", table.status().message()));
+  }
+  std::string text = absl::StrCat(line.task.table, ", step ", checkpoint->manifest().step(), "\n");
+  for (size_t i = 0; i < keys.size(); ++i) {
+    ASSIGN_OR_RETURN(const TableReader::Row row, (*table)->Find(keys[i]));
+    absl::StrAppend(&text, Describe(line.arguments[i], row, (*table)->min_count()), "\n");
+  }
+  return text;
+}
+
+}  // namespace
+
+int LookupMain(absl::Span<const std::string> args) {
+  const absl::StatusOr<CommandLine> line = ParseCommandLine(kScopeLookup, args);
+  if (line.ok() && line->help) {
+    std::printf(
+        "usage: shoal lookup --out=DIR --table=TABLE [--step=N] KEY...\n\n"
+        "Prints the rows of these keys from the newest checkpoint of a run, which may be under\n"
+        "way. A key that was never trained has its initial value.\n\n%s",
+        FlagHelp(kScopeLookup).c_str());
+    return kExitDone;
+  }
+  const absl::StatusOr<std::string> text =
+      line.ok() ? Lookup(*line) : absl::StatusOr<std::string>(line.status());
+  if (!text.ok()) {
+    std::fprintf(stderr, "shoal lookup: %s\n", std::string(text.status().message()).c_str());
+    return ExitCodeOf(text.status());
+  }
+  std::fputs(text->c_str(), stdout);
+  return kExitDone;
+}
+
+}  // namespace shoal

@@ -1,0 +1,123 @@
+// The commands that read tables from checkpoints: export --tables, lookup and inspect.
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "base/file_system.h"
+#include "base/status_matchers.h"
+#include "deploy/export_command.h"
+#include "deploy/inspect_command.h"
+#include "deploy/lookup_command.h"
+#include "ml/data/npy_file.h"
+#include "runtime/checkpoint/checkpoint_testing.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::HasSubstr;
+
+class TableCommandsTest : public ::testing::Test {
+ protected:
+  TableCommandsTest() {
+    std::string pattern = ::testing::TempDir() + "/tables.XXXXXX";
+    out_ = mkdtemp(pattern.data());
+    rows_ = out_ + "/rows/of/tables";
+  }
+
+  void Save(uint64_t step, bool with_table = true) {
+    SaveOptions options;
+    options.step = step;
+    options.with_table = with_table;
+    EXPECT_OK(SaveTestRun(*files_, out_ + "/checkpoints", options));
+  }
+
+  // Returns the exit code; keeps what is printed.
+  int Run(int (*command)(absl::Span<const std::string>), std::vector<std::string> args) {
+    args.insert(args.begin(), "--out=" + out_);
+    ::testing::internal::CaptureStdout();
+    ::testing::internal::CaptureStderr();
+    const int code = command(args);
+    printed_ = ::testing::internal::GetCapturedStdout();
+    errors_ = ::testing::internal::GetCapturedStderr();
+    return code;
+  }
+
+  NpyArray Array(const std::string& name) { return ReadNpyFile(rows_ + "/" + name).value(); }
+
+  const std::unique_ptr<FileSystem> files_ = NewPosixFileSystem();
+  std::string out_, rows_, printed_, errors_;
+};
+
+TEST_F(TableCommandsTest, ExportWritesAllRowsAsArrays) {
+  Save(7);
+  ASSERT_EQ(Run(&ExportMain, {"--tables=" + rows_}), 0) << errors_;
+  EXPECT_EQ(printed_, "step 7: item 40 rows\n");
+  const NpyArray keys = Array("item.keys.npy"), values = Array("item.values.npy");
+  EXPECT_EQ(keys.Type(), "<u8");
+  EXPECT_EQ(values.Type(), "<f4");
+  ASSERT_EQ(keys.dims, (std::vector<int64_t>{40}));
+  ASSERT_EQ(values.dims, (std::vector<int64_t>{40, 2}));
+  double sum = 0;
+  for (int64_t row = 0; row < 40; ++row) {
+    sum += keys.At(row);
+    EXPECT_EQ(values.At(2 * row), 10 * keys.At(row) + 7);
+    EXPECT_EQ(values.At(2 * row + 1), 10 * keys.At(row) + 8);
+  }
+  EXPECT_EQ(sum, 39 * 40 / 2);
+  EXPECT_FALSE(FileExists(*files_, rows_ + "/item.removed.npy"));
+}
+
+TEST_F(TableCommandsTest, ExportSinceACheckpointWritesWhatChanged) {
+  Save(7);
+  Save(9);
+  ASSERT_EQ(Run(&ExportMain, {"--tables=" + rows_, "--since=7"}), 0) << errors_;
+  EXPECT_EQ(printed_, "step 9 since step 7: item 40 rows and 0 removed\n");
+  EXPECT_EQ(Array("item.removed.npy").dims, (std::vector<int64_t>{0}));
+  ASSERT_EQ(Run(&ExportMain, {"--tables=" + rows_, "--since=9"}), 0) << errors_;
+  EXPECT_EQ(printed_, "step 9 since step 9: item 0 rows and 0 removed\n");
+  EXPECT_EQ(Array("item.values.npy").dims, (std::vector<int64_t>{0, 2}));
+  EXPECT_NE(Run(&ExportMain, {"--tables=" + rows_, "--since=8"}), 0);
+  EXPECT_THAT(errors_, HasSubstr("--since: --step: there is no checkpoint of step 8"));
+  EXPECT_NE(Run(&ExportMain, {"--since=7"}), 0);
+  EXPECT_THAT(errors_, HasSubstr("--since: has no meaning without --tables"));
+}
+
+TEST_F(TableCommandsTest, ARunWithoutTablesIsNamed) {
+  Save(7, /*with_table=*/false);
+  EXPECT_NE(Run(&ExportMain, {"--tables=" + rows_}), 0);
+  EXPECT_THAT(errors_, HasSubstr("has no tables"));
+  EXPECT_NE(Run(&LookupMain, {"--table=item", "1"}), 0);
+  EXPECT_THAT(errors_, HasSubstr("--table: "));
+  EXPECT_THAT(errors_, HasSubstr("has no tables"));
+}
+
+TEST_F(TableCommandsTest, LookupPrintsRowsAndSaysWhichWereNeverTrained) {
+  Save(7);
+  ASSERT_EQ(Run(&LookupMain, {"--table=item", "3", "39", "50", "51"}), 0) << errors_;
+  EXPECT_THAT(printed_, HasSubstr("item, step 7\n3: 37 38  (version 4)\n"
+                                  "39: 397 398  (version 7)\n50: 0 0  (touched in 1 of 2 "));
+  EXPECT_THAT(printed_, HasSubstr("\n51: 0 0  (never trained: the initial value)\n"));
+  EXPECT_NE(Run(&LookupMain, {"--table=other", "3"}), 0);
+  EXPECT_THAT(errors_, HasSubstr("has no table other; it has item"));
+  EXPECT_NE(Run(&LookupMain, {"--table=item", "three"}), 0);
+  EXPECT_THAT(errors_, HasSubstr("three: is not a key; a key is a whole number of 64 bits"));
+  EXPECT_NE(Run(&LookupMain, {"3"}), 0);
+  EXPECT_THAT(errors_, HasSubstr("--table: is missing"));
+  EXPECT_EQ(Run(&LookupMain, {"--help"}), 0);
+}
+
+TEST_F(TableCommandsTest, InspectListsTables) {
+  Save(7);
+  const absl::StatusOr<RunReport> report = InspectRun(files_.get(), out_, std::nullopt);
+  ASSERT_TRUE(report.ok()) << report.status();
+  // 40 rows of 8 bytes of key, 4 of version, and 2 floats of value and of each of two slots.
+  EXPECT_THAT(report->text, HasSubstr("          40           1440        3  m,v\n"));
+}
+
+}  // namespace
+}  // namespace shoal

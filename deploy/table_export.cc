@@ -1,0 +1,218 @@
+#include "deploy/table_export.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
+
+#include "base/status_macros.h"
+#include "runtime/variables/table_settings.h"
+#include "runtime/variables/variable_updater.h"
+
+namespace shoal {
+namespace {
+
+constexpr size_t kNpyHeaderBytes = 128;
+
+// A .npy file of an array whose length is known when all of it is written.
+class NpyWriter {
+ public:
+  static absl::StatusOr<std::unique_ptr<NpyWriter>> Create(FileSystem& file_system,
+                                                           const std::string& path) {
+    RETURN_IF_ERROR(RemoveTree(file_system, absl::StrCat(path, ".new")));
+    ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file,
+                     file_system.OpenForUpdate(absl::StrCat(path, ".new")));
+    return absl::WrapUnique(new NpyWriter(file_system, path, std::move(file)));
+  }
+
+  template <typename T>
+  absl::Status Append(const std::vector<T>& numbers) {
+    const absl::string_view bytes(reinterpret_cast<const char*>(numbers.data()),
+                                  numbers.size() * sizeof(T));
+    RETURN_IF_ERROR(file_->WriteAt(end_, bytes));
+    end_ += bytes.size();
+    return absl::OkStatus();
+  }
+
+  // `type` and `shape` in NumPy's notation, such as "<f4" and "(3, 2)".
+  absl::Status Finish(absl::string_view type, absl::string_view shape) {
+    std::string header("\x93NUMPY\x01\x00", 8);
+    header.push_back(static_cast<char>(kNpyHeaderBytes - 10));
+    header.push_back('\0');
+    absl::StrAppend(&header, "{'descr': '", type, "', 'fortran_order': False, 'shape': ", shape,
+                    ", }");
+    header.resize(kNpyHeaderBytes - 1, ' ');
+    header.push_back('\n');
+    RETURN_IF_ERROR(file_->WriteAt(0, header));
+    RETURN_IF_ERROR(file_->Sync());
+    RETURN_IF_ERROR(file_->Close());
+    return file_system_.Rename(absl::StrCat(path_, ".new"), path_);
+  }
+
+ private:
+  NpyWriter(FileSystem& file_system, std::string path, std::unique_ptr<WritableFile> file)
+      : file_system_(file_system), path_(std::move(path)), file_(std::move(file)) {}
+
+  FileSystem& file_system_;
+  const std::string path_;
+  const std::unique_ptr<WritableFile> file_;
+  uint64_t end_ = kNpyHeaderBytes;
+};
+
+// Returns the rows of `now`, values only, that `then` has not or has with another value. Adds the
+// keys that only `then` has to `removed`.
+BucketRows Changes(const BucketRows& then, const BucketRows& now, size_t dim,
+                   std::vector<uint64_t>* removed) {
+  BucketRows changes;
+  size_t t = 0;
+  for (size_t n = 0; n < now.keys.size(); ++n) {
+    for (; t < then.keys.size() && then.keys[t] < now.keys[n]; ++t)
+      removed->push_back(then.keys[t]);
+    const float* const value = now.rows.data() + n * dim;
+    const bool was_there = t < then.keys.size() && then.keys[t] == now.keys[n];
+    const bool is_same =
+        was_there && std::memcmp(then.rows.data() + t * dim, value, dim * sizeof(float)) == 0;
+    if (was_there) ++t;
+    if (is_same) continue;
+    changes.keys.push_back(now.keys[n]);
+    changes.rows.insert(changes.rows.end(), value, value + dim);
+  }
+  removed->insert(removed->end(), then.keys.begin() + static_cast<ptrdiff_t>(t), then.keys.end());
+  return changes;
+}
+
+absl::StatusOr<uint32_t> FindTable(const Checkpoint& checkpoint, const std::string& name) {
+  std::vector<std::string> tables;
+  for (uint32_t v = 0; v < checkpoint.slices().num_variables(); ++v) {
+    if (!checkpoint.slices().is_table(v)) continue;
+    tables.push_back(checkpoint.manifest().variables(static_cast<int>(v)).name());
+    if (tables.back() == name) return v;
+  }
+  if (tables.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat("checkpoint ", checkpoint.directory(), " has no tables"));
+  }
+  return absl::NotFoundError(absl::StrCat("checkpoint ", checkpoint.directory(), " has no table ",
+                                          name, "; it has ", absl::StrJoin(tables, ", ")));
+}
+
+// Returns the first slice of the same table in another checkpoint.
+absl::StatusOr<uint32_t> SameTable(const Checkpoint& other, const v1::VariableSpec& table) {
+  ASSIGN_OR_RETURN(const uint32_t found, FindTable(other, table.name()));
+  const v1::VariableSpec& spec = other.manifest().variables(static_cast<int>(found));
+  if (DimOf(spec) == DimOf(table) && spec.table().buckets() == table.table().buckets()) {
+    return other.slices().first_slice_of(found);
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "checkpoint ", other.directory(), " has table ", table.name(), " with dim ", DimOf(spec),
+      " and ", spec.table().buckets(), " buckets, the run has ", DimOf(table), " and ",
+      table.table().buckets(), "; name a checkpoint of this run"));
+}
+
+absl::StatusOr<ExportedTable> ExportTable(FileSystem& file_system, Checkpoint& checkpoint,
+                                          Checkpoint* since, uint32_t table,
+                                          const std::string& base) {
+  const SliceTable& slices = checkpoint.slices();
+  const v1::VariableSpec& spec = checkpoint.manifest().variables(static_cast<int>(table));
+  ExportedTable exported;
+  exported.table = spec.name();
+  uint32_t slice_then = 0;
+  if (since != nullptr) {
+    ASSIGN_OR_RETURN(slice_then, SameTable(*since, spec));
+  }
+  ASSIGN_OR_RETURN(const auto keys, NpyWriter::Create(file_system, base + ".keys.npy"));
+  ASSIGN_OR_RETURN(const auto values, NpyWriter::Create(file_system, base + ".values.npy"));
+  std::vector<uint64_t> removed;
+  for (uint32_t slice = slices.first_slice_of(table); slice < slices.first_slice_of(table + 1);
+       ++slice, ++slice_then) {
+    ASSIGN_OR_RETURN(BucketRows rows, checkpoint.ReadBucket(slice, {}));
+    if (since != nullptr) {
+      ASSIGN_OR_RETURN(const BucketRows then, since->ReadBucket(slice_then, {}));
+      rows = Changes(then, rows, DimOf(spec), &removed);
+    }
+    RETURN_IF_ERROR(keys->Append(rows.keys));
+    RETURN_IF_ERROR(values->Append(rows.rows));
+    exported.rows += rows.keys.size();
+  }
+  RETURN_IF_ERROR(keys->Finish("<u8", absl::StrCat("(", exported.rows, ",)")));
+  RETURN_IF_ERROR(values->Finish("<f4", absl::StrCat("(", exported.rows, ", ", DimOf(spec), ")")));
+  if (since == nullptr) return exported;
+  exported.removed = removed.size();
+  ASSIGN_OR_RETURN(const auto gone, NpyWriter::Create(file_system, base + ".removed.npy"));
+  RETURN_IF_ERROR(gone->Append(removed));
+  RETURN_IF_ERROR(gone->Finish("<u8", absl::StrCat("(", removed.size(), ",)")));
+  return exported;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<ExportedTable>> ExportTables(FileSystem& file_system,
+                                                        Checkpoint& checkpoint, Checkpoint* since,
+                                                        const std::string& directory) {
+  if (!checkpoint.slices().has_tables()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("checkpoint ", checkpoint.directory(), " has no tables"));
+  }
+  RETURN_IF_ERROR(file_system.MakeDirectory(directory));
+  std::vector<ExportedTable> tables;
+  std::set<std::string> names;
+  for (uint32_t v = 0; v < checkpoint.slices().num_variables(); ++v) {
+    if (!checkpoint.slices().is_table(v)) continue;
+    const std::string& table = checkpoint.manifest().variables(static_cast<int>(v)).name();
+    const std::string name = absl::StrReplaceAll(table, {{"/", "."}});
+    if (!names.insert(name).second) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("two tables would have the files ", name, ".*.npy; rename one of them"));
+    }
+    ASSIGN_OR_RETURN(const ExportedTable exported,
+                     ExportTable(file_system, checkpoint, since, v, JoinPath(directory, name)));
+    tables.push_back(exported);
+  }
+  RETURN_IF_ERROR(file_system.SyncDirectory(directory));
+  return tables;
+}
+
+absl::StatusOr<std::unique_ptr<TableReader>> TableReader::Open(Checkpoint& checkpoint,
+                                                               const std::string& table) {
+  ASSIGN_OR_RETURN(const uint32_t found, FindTable(checkpoint, table));
+  ASSIGN_OR_RETURN(const TableSettings settings,
+                   TableSettingsFrom(checkpoint.manifest().variables(static_cast<int>(found)), {}));
+  ASSIGN_OR_RETURN(std::unique_ptr<TableUpdater> updater,
+                   TableUpdater::Create(settings.options, checkpoint.manifest().seed()));
+  return absl::WrapUnique(new TableReader(checkpoint, found, std::move(updater)));
+}
+
+absl::StatusOr<TableReader::Row> TableReader::Find(uint64_t key) {
+  const uint32_t slice = checkpoint_.slices().BucketOf(table_, key);
+  auto bucket = buckets_.find(slice);
+  if (bucket == buckets_.end()) {
+    ASSIGN_OR_RETURN(BucketRows read, checkpoint_.ReadBucket(slice, {}));
+    bucket = buckets_.emplace(slice, std::move(read)).first;
+  }
+  const BucketRows& rows = bucket->second;
+  const size_t dim = updater_->dim();
+  Row row;
+  row.value.resize(dim);
+  const auto stored = std::lower_bound(rows.keys.begin(), rows.keys.end(), key);
+  if (stored != rows.keys.end() && *stored == key) {
+    const auto place = static_cast<size_t>(stored - rows.keys.begin());
+    row.is_stored = true;
+    row.touched = rows.touched[place];
+    std::memcpy(row.value.data(), rows.rows.data() + place * dim, dim * sizeof(float));
+    return row;
+  }
+  const auto counted = std::lower_bound(rows.counted_keys.begin(), rows.counted_keys.end(), key);
+  if (counted != rows.counted_keys.end() && *counted == key) {
+    row.count = rows.counts[static_cast<size_t>(counted - rows.counted_keys.begin())];
+  }
+  updater_->FillInitialValue(key, row.value.data());
+  return row;
+}
+
+}  // namespace shoal

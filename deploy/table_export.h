@@ -1,0 +1,66 @@
+// Writes rows of tables from a checkpoint as NumPy arrays, and looks single rows up.
+#ifndef SHOAL_DEPLOY_TABLE_EXPORT_H_
+#define SHOAL_DEPLOY_TABLE_EXPORT_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "base/file_system.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/tables/table_updater.h"
+#include "runtime/variables/bucket_rows.h"
+
+namespace shoal {
+
+// What was written of one table.
+struct ExportedTable {
+  std::string table;
+  uint64_t rows = 0;
+  uint64_t removed = 0;  // with `since`
+};
+
+// Writes TABLE.keys.npy (u64) and TABLE.values.npy (f32, [rows, dim]) for each table to the
+// directory, which is created if necessary: bucket by bucket, in each bucket by rising key. A '/'
+// in a table's name becomes '.'. With `since`, which may be null, writes only the rows that are new
+// or have another value than there, and TABLE.removed.npy with the keys of the rows that are gone.
+// Returns FailedPrecondition if the checkpoint has no tables, or if `since` is not of the same
+// tables.
+absl::StatusOr<std::vector<ExportedTable>> ExportTables(FileSystem& file_system,
+                                                        Checkpoint& checkpoint, Checkpoint* since,
+                                                        const std::string& directory);
+
+// Finds rows of one table by key.
+class TableReader {
+ public:
+  struct Row {
+    std::vector<float> value;
+    bool is_stored = false;
+    uint64_t touched = 0;  // of a stored row: the version of its bucket that made it
+    uint32_t count = 0;    // of a row that is not stored: in how many updates it was touched
+  };
+
+  // The checkpoint must outlive the reader. NotFound names the tables that there are.
+  static absl::StatusOr<std::unique_ptr<TableReader>> Open(Checkpoint& checkpoint,
+                                                           const std::string& table);
+  absl::StatusOr<Row> Find(uint64_t key);
+  uint32_t min_count() const { return updater_->options().min_count; }
+
+ private:
+  TableReader(Checkpoint& checkpoint, uint32_t table, std::unique_ptr<TableUpdater> updater)
+      : checkpoint_(checkpoint), table_(table), updater_(std::move(updater)) {}
+
+  Checkpoint& checkpoint_;
+  const uint32_t table_;
+  const std::unique_ptr<TableUpdater> updater_;
+  std::map<uint32_t, BucketRows> buckets_;  // by slice; those that were read
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_DEPLOY_TABLE_EXPORT_H_
