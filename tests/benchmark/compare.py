@@ -6,6 +6,7 @@ usage: compare.py steps [--model=seed_mlp|lenet|mobilenet_v2|resnet18] [--batch=
                           [--variables=cpu|first_device|mirrored]
        compare.py cluster [--batches=2000,128,32] [--seconds=8] [--rounds=3]
        compare.py programs [--model=seed_mlp|resnet18|transformer] [--batches=2000,128,32] [--seconds=8] [--rounds=3]
+       compare.py bridge [--rounds=3]
 `steps`: milliseconds of one training step in one process, each round in random order, and for the MLP the share of the FMA
 rate that was measured in the same round. With one thread all contenders have the same CPU, one at a time. CPU time is
 that of all threads of a process; where the machine has other work, it says more than wall time.
@@ -15,6 +16,7 @@ one thread, one per CPU, side by side, in turn. It needs no peers: python3 tests
 processes, and of TensorFlow's ParameterServerStrategy (asynchronous).
 `programs`: examples per second of a PyTorch program (tests/peers/torch_cluster.py) with 1 ps + 2 workers, of PyTorch's
 DistributedDataParallel over Gloo with two processes, and for the MLP of TensorFlow's ParameterServerStrategy.
+`bridge`: microseconds from the end of a program's batch to the next batch, in one worker without ps (program_wait.py).
 """
 import argparse
 import json
@@ -192,6 +194,21 @@ def program_rate(model, batch, steps):
         return json.loads((pathlib.Path(out) / "run" / "summary.json").read_text())["examples_per_second"]
 
 
+def bridge(options):
+    for size in (64, 1 << 20):
+        waits = []
+        for _ in range(options.rounds):
+            with tempfile.TemporaryDirectory() as out:
+                subprocess.run([str(root / "bazel-bin/deploy/shoal"), "train", f"--program={peers}/program_wait.py",
+                                f"--python={sys.executable}", "--num_ps_tasks=0", "--num_replicas=1",
+                                "--save_every=1000000", f"--out={out}/run", "--", str(size), "20000"], check=True,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=600,
+                               env=dict(os.environ, PYTHONPATH=str(root / "python")))
+                waits.append([float(x) for x in (pathlib.Path(out) / "run/logs/program-0.out").read_text().split()])
+        median, late = (statistics.median(column) for column in zip(*waits))
+        print(f"{size:8d} bytes of variables: {median:.0f} us to the next batch, 90th percentile {late:.0f} us", flush=True)
+
+
 def peer_rate(*arguments):
     """The number that a peer's program prints."""
     return float(subprocess.run([sys.executable, *map(str, arguments)], check=True, capture_output=True, text=True,
@@ -229,6 +246,8 @@ def main():
         parser_of_steps.add_argument("--rounds", type=int, default=7)
         parser_of_steps.add_argument("--steps", type=int, default=10)
     c = commands.add_parser("cluster")
+    b = commands.add_parser("bridge")
+    b.add_argument("--rounds", type=int, default=3)
     p = commands.add_parser("programs")
     p.add_argument("--model", default="seed_mlp", choices=["seed_mlp", "resnet18", "transformer"])
     for parser_of_clusters in (c, p):
@@ -236,6 +255,8 @@ def main():
         parser_of_clusters.add_argument("--seconds", type=float, default=8)
         parser_of_clusters.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
+    if options.command == "bridge":
+        return bridge(options)
     if options.command == "programs":
         return programs(options)
     if options.command == "cluster":

@@ -29,7 +29,7 @@ def parts(model):
         import torch_models
 
         network, size = torch_models.MODELS[model]
-        data = TensorDataset(torch.rand(EXAMPLES // 8, 3, size, size), torch.randint(0, 10, (EXAMPLES // 8,)))
+        data = TensorDataset(torch.rand(EXAMPLES // 32, 3, size, size), torch.randint(0, 10, (EXAMPLES // 32,)))
         return network(10), data, nn.CrossEntropyLoss()
     example = runpy.run_path(str(pathlib.Path(__file__).parents[2] / "python/examples/char_transformer.py"))
     loss = nn.CrossEntropyLoss()

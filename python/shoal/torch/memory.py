@@ -26,6 +26,8 @@ Sets = Sequence[Mapping[str, Any]]
 class Memory:
     """Parameters on the CPU: they are views of the shared memory, and a gradient is copied once."""
 
+    is_shared = True
+
     def __init__(self, parameters: Mapping[str, Any], values: Sets, contributions: Sets) -> None:
         self._parameters = parameters
         self._values = values
@@ -89,6 +91,8 @@ class DeviceMemory(Memory):
 
     A contribution is settled, and may be sent, only when the event after its copy has occurred.
     """
+
+    is_shared = False
 
     def __init__(self, parameters: Mapping[str, Any], values: Sets, contributions: Sets, streams: Streams) -> None:
         super().__init__(parameters, values, contributions)

@@ -103,6 +103,18 @@ def check_entries(entries: Sequence[Entry], statistics: Sequence[str]) -> Any:
     return devices.pop()
 
 
+def load_buffers(buffers: Sequence[Entry], values: Mapping[str, Any], step: int, is_first: bool) -> None:
+    """Gives the buffers their values of a batch; fixed ones only need them once."""
+    if not buffers:
+        return
+    with torch.no_grad():
+        for entry in buffers:
+            if entry.kind == "statistic" or (entry.kind == "fixed" and is_first):
+                entry.tensor.copy_(values[entry.name])
+            elif entry.kind == "counter":
+                entry.tensor.fill_(step)
+
+
 def why_not_changed(entry: Entry) -> str:
     """Returns the error of a batch that changes a buffer which is no statistic."""
     if entry.kind == "fixed":

@@ -14,11 +14,12 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from shoal import optimizers
 from shoal._metrics import AUC, Metric, Value, add, value_of
+from shoal._work import FINAL_BYTES
 from shoal.errors import ProgramError
 from shoal.torch import data
 from shoal.torch.convert import from_torch
 from shoal.torch.memory import Memory, Streams, make_memory, tensor_of
-from shoal.torch.model import Models, check_entries, named_models, tensors_of, why_not_changed
+from shoal.torch.model import Models, check_entries, load_buffers, named_models, tensors_of, why_not_changed
 from shoal.torch.rehearsal import Rehearsal
 from shoal.torch.values import array_of, mean_of
 from shoal.worker import Variable, Work, Worker
@@ -205,7 +206,8 @@ class Trainer:
     @contextlib.contextmanager
     def _prepared(self) -> Iterator[None]:
         """Hooks and modes of the models; afterwards the models are as before."""
-        handles = [p.register_post_accumulate_grad_hook(self._make_hook(name)) for name, p in self._trained.items()]
+        hooked = self._trained.items() if self._overlap else ()
+        self._hooks = [p.register_post_accumulate_grad_hook(self._make_hook(name)) for name, p in hooked]
         owned = {id(parameter) for parameter in self._parameters.values()}
 
         def refuse(optimizer: Any, *_: Any) -> None:
@@ -215,7 +217,7 @@ class Trainer:
                     "trainer.step(loss)"
                 )
 
-        handles.append(register_optimizer_step_pre_hook(refuse))
+        handles = [*self._hooks, register_optimizer_step_pre_hook(refuse)]
         self._modes = [(m, m.training) for model in self._models.values() for m in model.modules()]
         self._is_first = True
         try:
@@ -241,8 +243,7 @@ class Trainer:
         self._fired: dict[str, int] = {}
         self._stored: set[str] = set()
         self._memory.load(work.parameter_set)
-        if self._buffers:
-            self._load_buffers(work)
+        load_buffers(self._buffers, self._values[work.parameter_set], work.step, self._is_first)
         self._is_first = False
         for parameter in self._parameters.values():
             parameter.grad = None
@@ -253,14 +254,6 @@ class Trainer:
         torch.clear_autocast_cache()
         data.seed_all(work.seed)
         self._versions = {entry.name: entry.tensor._version for entry in self._buffers}
-
-    def _load_buffers(self, work: Work) -> None:
-        with torch.no_grad():
-            for entry in self._buffers:
-                if entry.kind == "statistic" or (entry.kind == "fixed" and self._is_first):
-                    entry.tensor.copy_(self._values[work.parameter_set][entry.name])
-                elif entry.kind == "counter":
-                    entry.tensor.fill_(work.step)
 
     def _open(self, what: str) -> Work:
         if self._work is None:
@@ -296,8 +289,17 @@ class Trainer:
             torch.autograd.backward(roots)
         finally:
             self._collects = False
-        if is_whole and not self._expected and not is_rehearsal:
-            self._expected = dict(self._fired)
+        if is_whole and self._fired and not self._expected and not is_rehearsal:
+            self._learn_order()
+
+    def _learn_order(self) -> None:
+        """Called after the first backward pass, when it is known how often and in which order gradients arrive."""
+        assert self._memory is not None
+        self._expected = dict(self._fired)
+        early = sum(self._trained[name].nbytes for name in list(self._fired)[:-1])
+        if self._memory.is_shared and early < FINAL_BYTES:
+            for hook in self._hooks:  # No FINAL would ever be sent, so all gradients are copied at the end.
+                hook.remove()
 
     def _add_metrics(self, metrics: dict[str, Any], examples: int) -> None:
         for name, value in metrics.items():
