@@ -58,7 +58,7 @@ class WorkerProgramTest : public ::testing::Test {
 TEST_F(WorkerProgramTest, DescribesItsModel) {
   const auto program = Ask(Script(absl::StrCat(
       kFindAnswer, "echo a model may print\n",
-      "printf 'protocol: 2\\nmodel { train_examples: 7 }\\nmissing_devices: \"/gpu:0\"\\n' "
+      "printf 'protocol: 3\\nmodel { train_examples: 7 }\\nmissing_devices: \"/gpu:0\"\\n' "
       ">\"$answer\"")));
   ASSERT_TRUE(program.ok()) << program.status();
   EXPECT_EQ(program->model().train_examples(), 7u);
@@ -69,7 +69,7 @@ TEST_F(WorkerProgramTest, IsAskedAboutTheRun) {
   const auto program = Ask(Script(absl::StrCat(
       kFindAnswer, "[ \"$1\" = declare ] || exit 3\n",
       "for a in \"$@\"; do case $a in --run=*) run=${a#--run=} ;; esac; done\n",
-      "grep -q 'name: \"asked\"' \"$run\" || exit 4\n", "echo 'protocol: 2' >\"$answer\"")));
+      "grep -q 'name: \"asked\"' \"$run\" || exit 4\n", "echo 'protocol: 3' >\"$answer\"")));
   EXPECT_TRUE(program.ok()) << program.status();
 }
 
@@ -108,7 +108,7 @@ TEST_F(WorkerProgramTest, ErrorsAboutTheRunArePassedOn) {
 TEST_F(WorkerProgramTest, AnotherProtocolIsRefused) {
   ExpectRefused(Script(absl::StrCat(kFindAnswer, "printf 'protocol: 7\\nnews: 1\\n' >\"$answer\"")),
                 absl::StatusCode::kFailedPrecondition,
-                "speaks protocol 7, this shoal 2; build both from the same sources");
+                "speaks protocol 7, this shoal 3; build both from the same sources");
 }
 
 TEST_F(WorkerProgramTest, WithADamagedAnswerIsRefused) {

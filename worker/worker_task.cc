@@ -183,6 +183,15 @@ absl::StatusOr<ReplicaInputs> LoadInputs(const ModelFactory& model, TaskOptions*
   return LoadReplicaInputs(run, options->task.index, model);
 }
 
+// The chief accepts the model before initial values are written to the run's directory.
+absl::Status RegisterWorker(ChiefSession* session, ReplicaInputs* inputs) {
+  if (inputs->write_initial_values != nullptr) {
+    RETURN_IF_ERROR(session->Check(inputs->declaration));
+    RETURN_IF_ERROR(inputs->write_initial_values(&inputs->declaration));
+  }
+  return session->Register(&inputs->declaration);
+}
+
 }  // namespace
 
 absl::Status RunWorkerTask(const TaskOptions& given, const WorkerLinks& links,
@@ -193,7 +202,7 @@ absl::Status RunWorkerTask(const TaskOptions& given, const WorkerLinks& links,
   FinishDetector ending(options.file_system, options.clock, options.run,
                         absl::Seconds(options.run.cluster().lease_seconds()));
   const TaskMonitor::Shown shown(options.monitor, options.task, &source);
-  ASSIGN_OR_RETURN(const ReplicaInputs inputs, LoadInputs(model, &options));
+  ASSIGN_OR_RETURN(ReplicaInputs inputs, LoadInputs(model, &options));
   for (const std::string& notice : inputs.notices) LOG(WARNING) << notice;
   for (const std::string& device : inputs.missing_devices) {
     LOG(WARNING) << "devices: there is no " << device << "; a CPU is used instead";
@@ -209,7 +218,7 @@ absl::Status RunWorkerTask(const TaskOptions& given, const WorkerLinks& links,
                       session.StopRegistering();
                     });
   source.SetWords("waits for the chief");
-  const absl::Status registered = session.Register(&inputs.declaration);
+  const absl::Status registered = RegisterWorker(&session, &inputs);
   if (absl::IsOutOfRange(registered)) {
     LOG(INFO) << "the run has ended without this worker, according to summary.json";
     return absl::OkStatus();

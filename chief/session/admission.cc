@@ -180,8 +180,13 @@ absl::Status Admission::CheckModelOrPlan(const v1::RegisterTaskRequest& request)
   }
   last_refusal_.clear();
   context_.model = request.model();
+  context_.model->clear_initial_values();  // See TakeInitialValues.
   context_.plan = *std::move(plan);
   return absl::OkStatus();
+}
+
+void Admission::TakeInitialValues(uint64_t values) {
+  if (context_.model->initial_values() == 0) context_.model->set_initial_values(values);
 }
 
 absl::Status Admission::RefuseWorker(uint32_t index, const absl::Status& why) {

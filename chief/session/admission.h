@@ -38,6 +38,8 @@ class Admission {
   };
   // Gives the task its place. ALREADY_EXISTS: another process holds it.
   absl::StatusOr<Place> TakePlace(absl::Time now, const v1::RegisterTaskRequest& request);
+  // The initial values are those of the first worker that takes a place.
+  void TakeInitialValues(uint64_t values);
 
   // Checks the sender of a call and renews its lease. Errors are those of chief_service.proto.
   absl::Status CheckIdentity(absl::Time now, const v1::Identity& identity);

@@ -29,9 +29,32 @@ TEST_F(AdmissionTest, AProgramOfAnotherProtocolIsRefused) {
   const absl::Status status = session_->Register(now_, request).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("ps/0 speaks protocol 3, the chief 2; build both programs"));
+              HasSubstr("ps/0 speaks protocol 4, the chief 3; build both programs"));
   request.set_protocol(kProtocolVersion);
   EXPECT_TRUE(session_->Register(now_, request).ok());
+}
+
+TEST_F(AdmissionTest, AWorkerThatOnlyAsksIsCheckedAndGetsNoPlace) {
+  v1::RegisterTaskRequest request = RequestOf(v1::JOB_WORKER, 0, "nonce");
+  request.set_only_check(true);
+  const auto answer = session_->Register(now_, request);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->incarnation(), 0u);
+  EXPECT_EQ(session_->Status(now_).tasks_size(), 0);
+  Register(v1::JOB_PS, 0);
+  Register(v1::JOB_PS, 1);
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_WAITING);
+  // Its model is the run's all the same.
+  v1::RegisterTaskRequest other = RequestOf(v1::JOB_WORKER, 1, "nonce");
+  other.mutable_model()->mutable_variables(0)->set_name("other");
+  for (const bool only_check : {true, false}) {
+    other.set_only_check(only_check);
+    const absl::Status refused = session_->Register(now_, other).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("variable 0 is a in the first worker"));
+  }
+  Register(v1::JOB_WORKER, 1);
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_PREPARING);
 }
 
 TEST_F(AdmissionTest, ATaskBeyondTheRunsNumbersIsRefused) {

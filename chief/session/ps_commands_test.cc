@@ -60,7 +60,10 @@ TEST_F(PsCommandsTest, ALoadNamesItsSenderTheVariablesAndTheAddress) {
   EXPECT_EQ(load.checkpoint(), "");
 }
 
-TEST_F(PsCommandsTest, InitialValuesAreThoseOfTheFirstWorker) {
+TEST_F(PsCommandsTest, InitialValuesAreThoseOfTheFirstWorkerThatTakesAPlace) {
+  v1::RegisterTaskRequest check = RequestOf(v1::JOB_WORKER, 0, "first");
+  check.set_only_check(true);
+  ASSERT_TRUE(session_->Register(now_, check).ok());
   initial_values_ = 0xab0;
   Register(v1::JOB_WORKER, 1);
   Register(v1::JOB_WORKER, 0);

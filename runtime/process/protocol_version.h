@@ -9,7 +9,7 @@
 namespace shoal {
 
 // Raise it with every change that an older program would handle wrongly.
-inline constexpr uint32_t kProtocolVersion = 2;
+inline constexpr uint32_t kProtocolVersion = 3;
 
 }  // namespace shoal
 

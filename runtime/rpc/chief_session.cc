@@ -67,6 +67,10 @@ ChiefSession::ChiefSession(ChiefClient* client, const Clock* clock, Options opti
 
 ChiefSession::~ChiefSession() { Stop(); }
 
+absl::Status ChiefSession::Check(const v1::ModelDeclaration& model) {
+  return RegisterOnce(&model, /*only_check=*/true);
+}
+
 absl::Status ChiefSession::Register(const v1::ModelDeclaration* model) {
   absl::Status status = RegisterOnce(model);
   // Counts from the chief's first answer: a chief that was suspended has not seen the holder's
@@ -125,7 +129,7 @@ absl::Status ChiefSession::NoAnswer(const absl::Status& last) const {
                                    ReasonOf(last), "); correct the address, or start the chief"));
 }
 
-absl::Status ChiefSession::RegisterOnce(const v1::ModelDeclaration* model) {
+absl::Status ChiefSession::RegisterOnce(const v1::ModelDeclaration* model, bool only_check) {
   v1::RegisterTaskRequest request;
   *request.mutable_identity() = identity();
   request.set_address(options_.address);
@@ -138,6 +142,7 @@ absl::Status ChiefSession::RegisterOnce(const v1::ModelDeclaration* model) {
   request.set_nonce(options_.nonce);
   request.set_process_id(options_.process_id);
   request.set_host(options_.host);
+  request.set_only_check(only_check);
   if (!options_.chief_address.empty()) RETURN_IF_ERROR(CheckFitsAMessage(request));
   v1::RegisterTaskResponse response;
   absl::Time sent;
@@ -146,6 +151,7 @@ absl::Status ChiefSession::RegisterOnce(const v1::ModelDeclaration* model) {
     return Judge(client_->Call(&v1::ChiefService::Service::RegisterTask, request, &response));
   });
   if (!status.ok()) return NoAnswer(status);
+  if (only_check) return absl::OkStatus();
   MutexLock lock(&mutex_);
   identity_->set_run_id(response.run_id());
   identity_->set_term(response.term());

@@ -116,6 +116,10 @@ class ChiefSession {
   ChiefSession(const ChiefSession&) = delete;
   ChiefSession& operator=(const ChiefSession&) = delete;
 
+  // As Register, but the chief only checks the worker's model, which becomes the run's if it is the
+  // first, and gives the worker no place. Optional, before Register.
+  absl::Status Check(const v1::ModelDeclaration& model);
+
   // Blocks until the chief has answered; waits for a chief that has not started yet, and logs every
   // few seconds what it waits for. `model` is the worker's, null for a ps. Returns the chief's
   // errors (see RegisterTask), OUT_OF_RANGE once is_over returns true, DEADLINE_EXCEEDED or
@@ -146,7 +150,7 @@ class ChiefSession {
  private:
   enum class Beat { kGood, kRetry, kEnd };
 
-  absl::Status RegisterOnce(const v1::ModelDeclaration* model);
+  absl::Status RegisterOnce(const v1::ModelDeclaration* model, bool only_check = false);
   // Returns the error of a chief that has not answered during `register_patience`.
   absl::Status NoAnswer(const absl::Status& last) const;
   void Run();

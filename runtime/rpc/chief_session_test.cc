@@ -88,6 +88,15 @@ TEST_F(ChiefSessionTest, RegistrationGivesTheIdentityAndIsRepeatedWithTheSameNon
   EXPECT_EQ(session.identity().incarnation(), 1u);
 }
 
+TEST_F(ChiefSessionTest, ACheckGivesNoIdentity) {
+  ChiefSession session(chief_.client(), &clock_, Options(), &observer_);
+  EXPECT_TRUE(session.Check(v1::ModelDeclaration()).ok());
+  EXPECT_EQ(session.identity().run_id(), "");
+  EXPECT_EQ(session.identity().incarnation(), 0u);
+  chief_.SetFailure(absl::FailedPreconditionError("variable 3 differs"));
+  EXPECT_TRUE(absl::IsFailedPrecondition(session.Check(v1::ModelDeclaration())));
+}
+
 TEST_F(ChiefSessionTest, APlaceThatSeemsTakenIsAskedForAgain) {
   chief_.SetFailure(absl::AlreadyExistsError("worker/3 is already running"));
   ChiefSession session(chief_.client(), &clock_, Options(), &observer_);

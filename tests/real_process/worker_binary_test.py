@@ -291,7 +291,7 @@ def test_the_program_prints_its_commands():
     done = shoal("declare", "--help", program=PROGRAM)
     assert done.returncode == 0 and done.stdout.startswith("usage: PROGRAM declare"), done
     done = shoal("declare", f"--run={FILE}", program=PROGRAM)
-    assert done.returncode == 0 and done.stdout.startswith("protocol: 2\n"), done
+    assert done.returncode == 0 and done.stdout.startswith("protocol: 3\n"), done
 
 
 if __name__ == "__main__":

@@ -222,9 +222,14 @@ absl::StatusOr<ReplicaInputs> LoadProgramInputs(TaskOptions* options) {
   ExternalProgram* const external = program.get();
   inputs.program = std::move(program);
   inputs.declaration = DeclareModel(inputs, /*classifies=*/false);
-  ASSIGN_OR_RETURN(const uint64_t values,
-                   WriteInitialValues(*external, worker, run.out(), file_system));
-  inputs.declaration.set_initial_values(values);
+  RETURN_IF_ERROR(external->InitialValues().status());
+  inputs.write_initial_values = [external, worker, directory = run.out(),
+                                 file_system](v1::ModelDeclaration* declaration) {
+    ASSIGN_OR_RETURN(const uint64_t values,
+                     WriteInitialValues(*external, worker, directory, file_system));
+    declaration->set_initial_values(values);
+    return absl::OkStatus();
+  };
   inputs.finish = [external](const absl::Status& why) {
     external->Finish(ReasonOf(why), std::string(why.message()));
   };

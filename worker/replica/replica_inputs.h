@@ -38,6 +38,9 @@ struct ReplicaInputs {
   // Devices that the run lists but this build or machine does not have; CPUs take their places.
   std::vector<std::string> missing_devices;
   std::vector<std::string> placement;  // Lines for the user: see GraphProgram::PlacementLines.
+  // Writes the initial values that a compute program gives, and sets declaration.initial_values. To
+  // be called once the chief has accepted the declaration. Null for other models.
+  std::function<absl::Status(v1::ModelDeclaration* declaration)> write_initial_values;
   // Called once when nothing more is computed, with the reason. May be null.
   std::function<void(const absl::Status& why)> finish;
 };

@@ -135,6 +135,8 @@ def test_a_misuse_ends_the_run_with_a_message(name, tmp_path):
         assert message in log_of(run, "launch.log")
     assert "internal error" not in log_of(run, "launch.log")
     assert log_of(run, "launch.log").count("Traceback") <= 1
+    if "different" in name:  # The worker that is refused has written nothing.
+        assert len(list(Path(run.directory, "initial").glob("*"))) <= 1
     for line in lines:
         assert line in log_of(run, "logs/program-0.out") + log_of(run, "logs/program-0.log")
 
