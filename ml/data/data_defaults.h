@@ -15,6 +15,9 @@ inline constexpr char kDefaultDataDirectory[] = "/usr/share/datasets/fashion-mni
 // directory detects it (see data_format.h).
 void ResolveDataDefaults(v1::DataConfig* config);
 
+// Returns whether examples of the config's format are made from the seed, without files.
+bool NeedsNoFiles(const v1::DataConfig& config);
+
 }  // namespace shoal
 
 #endif  // SHOAL_ML_DATA_DATA_DEFAULTS_H_

@@ -14,6 +14,7 @@
 
 #include "base/file_system.h"
 #include "base/status_macros.h"
+#include "ml/data/data_defaults.h"
 #include "ml/data/image_folder.h"
 
 namespace shoal {
@@ -69,6 +70,7 @@ std::vector<FieldOfFormats> FieldsOfFormats(const v1::DataConfig& config) {
            config.features() != 0,
            {Config::FORMAT_SYNTHETIC_REGRESSION, Config::FORMAT_SYNTHETIC_CLASSIFICATION}},
           {"target_columns", config.target_columns() != 0, {Config::FORMAT_SYNTHETIC_REGRESSION}},
+          {"clicks", config.has_clicks(), {Config::FORMAT_CLICKS_SYNTHETIC}},
           {"csv.label", !csv.label().empty(), {Config::FORMAT_CSV}},
           {"csv.no_header", csv.no_header(), {Config::FORMAT_CSV}},
           {"csv.delimiter", !csv.delimiter().empty(), {Config::FORMAT_CSV}},
@@ -205,19 +207,14 @@ absl::Status CheckDataFields(v1::DataConfig::Format format, const v1::DataConfig
                                                    list, " only, and the data are ",
                                                    FormatName(format), "; drop it"));
   }
-  const bool is_synthetic = format == v1::DataConfig::FORMAT_SYNTHETIC_REGRESSION ||
-                            format == v1::DataConfig::FORMAT_SYNTHETIC_CLASSIFICATION;
-  if (is_synthetic || config.directory().empty()) return absl::OkStatus();
+  if (config.directory().empty() || NeedsNoFiles(config)) return absl::OkStatus();
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   const absl::Status found = files->GetInfo(config.directory()).status();
   return found.ok() ? found : Unreadable(config.directory(), found);
 }
 
 absl::Status CheckHoldsFormat(v1::DataConfig::Format format, const std::string& directory) {
-  if (directory.empty() || format == v1::DataConfig::FORMAT_SYNTHETIC_REGRESSION ||
-      format == v1::DataConfig::FORMAT_SYNTHETIC_CLASSIFICATION) {
-    return absl::OkStatus();
-  }
+  if (directory.empty()) return absl::OkStatus();
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   const absl::StatusOr<Names> names = files->List(directory);
   if (!names.ok()) return Unreadable(directory, names.status());

@@ -25,7 +25,7 @@ struct FieldSpec {
   std::string name;
   TensorSpec example;  // a ragged field's is that of one key, int64[]
   FieldKind kind = FieldKind::kDense;
-  bool is_target = false;  // true: what the model learns to predict; see IsTarget
+  bool is_target = false;  // true: the model learns to predict the field; see IsTarget
 
   bool is_ragged() const { return kind != FieldKind::kDense; }
 };
@@ -68,6 +68,10 @@ class Dataset {
 
   // Returns the path of the example's file; empty if it is not a separate file.
   virtual std::string example_name(int64_t /*index*/) const { return ""; }
+
+  // Returns a line for the user about the data, such as the best possible result; empty: there is
+  // nothing to say. It may read all examples.
+  virtual std::string notice() const { return ""; }
 
   // Returns true if FillBatch decodes or waits for a disk, so that several threads should share the
   // work for one batch.

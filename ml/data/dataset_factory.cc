@@ -15,6 +15,7 @@
 #include "base/status_macros.h"
 #include "ml/data/augmented_dataset.h"
 #include "ml/data/cifar_dataset.h"
+#include "ml/data/clicks_dataset.h"
 #include "ml/data/csv_dataset.h"
 #include "ml/data/data_defaults.h"
 #include "ml/data/data_format.h"
@@ -77,6 +78,20 @@ SyntheticOptions SyntheticOptionsFrom(const v1::DataConfig& config, DataSplit sp
   options.target_columns = config.target_columns();
   options.seed = seed;
   options.first_example = is_train ? 0 : uint64_t{1} << 40;
+  return options;
+}
+
+ClicksOptions ClicksOptionsFrom(const v1::DataConfig& config, DataSplit split, uint64_t seed) {
+  ClicksOptions options;
+  const bool is_train = split == DataSplit::kTrain;
+  options.examples = MostExamples(config, split);
+  options.first_example = is_train ? 0 : uint64_t{1} << 40;
+  options.days = config.clicks().days();
+  options.last_day = options.days - 1;
+  options.first_day = is_train ? 0 : options.last_day;
+  options.scale = config.clicks().scale();
+  options.multi_hot = config.clicks().multi_hot();
+  options.seed = seed;
   return options;
 }
 
@@ -169,6 +184,8 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadDataset(v1::DataConfig::Format form
       return MakeSyntheticRegression(SyntheticOptionsFrom(config, split, seed));
     case v1::DataConfig::FORMAT_SYNTHETIC_CLASSIFICATION:
       return MakeSyntheticClassification(SyntheticOptionsFrom(config, split, seed));
+    case v1::DataConfig::FORMAT_CLICKS_SYNTHETIC:
+      return MakeClicks(ClicksOptionsFrom(config, split, seed));
     case v1::DataConfig::FORMAT_IMAGE_FOLDER:
       return MakeImageFolder(config, split);
     case v1::DataConfig::FORMAT_CIFAR10:
@@ -240,7 +257,9 @@ absl::StatusOr<v1::DataConfig::Format> FormatOf(const v1::DataConfig& config) {
   if (config.format() == v1::DataConfig::FORMAT_UNSPECIFIED) {
     return DetectDataFormat(config.directory());
   }
-  RETURN_IF_ERROR(CheckHoldsFormat(config.format(), config.directory()));
+  if (!NeedsNoFiles(config)) {
+    RETURN_IF_ERROR(CheckHoldsFormat(config.format(), config.directory()));
+  }
   return config.format();
 }
 

@@ -56,6 +56,21 @@ TEST(DatasetFactoryTest, AFieldOfAnotherFormatIsRefused) {
   EXPECT_TRUE(MakeDataset(config, DataSplit::kTest, 1).ok());
 }
 
+TEST(DatasetFactoryTest, ClicksNeedNoDirectory) {
+  v1::DataConfig config;
+  config.set_format(v1::DataConfig::FORMAT_CLICKS_SYNTHETIC);
+  const auto train = MakeDataset(config, DataSplit::kTrain, 5).value();
+  const auto test = MakeDataset(config, DataSplit::kTest, 5).value();
+  EXPECT_EQ(train->size(), 1000000);
+  EXPECT_EQ(test->size(), 100000);
+  EXPECT_NE(train->fingerprint(), test->fingerprint());
+  EXPECT_TRUE(HasTestSplit(config).value());
+  config.mutable_csv()->set_no_header(true);
+  EXPECT_EQ(MakeDataset(config, DataSplit::kTest, 1).status(),
+            absl::InvalidArgumentError("data.csv.no_header: is for the format csv only, and the "
+                                       "data are clicks_synthetic; drop it"));
+}
+
 TEST(DatasetFactoryTest, SyntheticSplitsShareTheirClassesButNoExamples) {
   v1::DataConfig config;
   config.set_format(v1::DataConfig::FORMAT_SYNTHETIC_CLASSIFICATION);

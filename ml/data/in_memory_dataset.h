@@ -20,7 +20,7 @@ class InMemoryDataset final : public Dataset {
  public:
   struct Field {
     std::string name;
-    Tensor rows;                                      // of a dense field: [size, ...example shape]
+    Tensor rows;                                      // a dense field: [size, ...example shape]
     std::optional<RaggedRows> ragged = std::nullopt;  // the examples of a ragged field
     bool is_target = false;
   };

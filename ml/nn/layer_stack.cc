@@ -300,8 +300,9 @@ Output LayerStack::BuildLayer(const v1::LayerConfig& layer, const std::string& n
   return {};
 }
 
-Output LayerStack::Build(Output input) {
-  outputs_["input"] = input;
+Output LayerStack::Build(Output input, std::map<std::string, Output> named) {
+  outputs_ = std::move(named);
+  outputs_.emplace("input", input);
   for (int i = 0; i < config_.layer_size(); ++i) {
     const v1::LayerConfig& layer = config_.layer(i);
     const std::string kind = KindOf(layer);

@@ -34,9 +34,10 @@ class LayerStack {
         is_training_(is_training),
         features_(std::move(features)) {}
 
-  // Adds the layers and returns the output of the last one; not valid after an error. `input` is
-  // not valid if the data has none.
-  Output Build(Output input);
+  // Adds the layers and returns the output of the last one; not valid after an error. The first
+  // layer takes `input`, which is not valid if the data has none. Layers can name the outputs in
+  // `named` as their inputs, besides "input".
+  Output Build(Output input, std::map<std::string, Output> named = {});
 
   // Returns the config field of the layer that was built last, such as "model.layer[2] (pool)";
   // "model" before the first layer.

@@ -66,6 +66,21 @@ FieldPlaceholders FindField(const std::vector<FieldSpec>& fields, absl::Span<con
   return found;
 }
 
+size_t FirstTarget(const std::vector<FieldSpec>& fields) {
+  for (size_t f = 0; f < fields.size(); ++f) {
+    if (IsTarget(fields[f])) return f;
+  }
+  return fields.size();
+}
+
+std::vector<FieldSpec> InputFields(const std::vector<FieldSpec>& fields) {
+  std::vector<FieldSpec> inputs;
+  for (const FieldSpec& field : fields) {
+    if (!IsTarget(field)) inputs.push_back(field);
+  }
+  return inputs;
+}
+
 std::vector<Output> InputQueue::Dequeue(GraphBuilder& builder) {
   const auto scope = builder.WithNameScope("batch");
   std::vector<Output> batch;

@@ -42,6 +42,13 @@ struct FieldPlaceholders {
 FieldPlaceholders FindField(const std::vector<FieldSpec>& fields, absl::Span<const Output> batch,
                             absl::string_view name);
 
+// Returns the index of the first target, which a model of the run file learns to predict;
+// fields.size() if there is none.
+size_t FirstTarget(const std::vector<FieldSpec>& fields);
+
+// Returns all fields except the targets, in their order.
+std::vector<FieldSpec> InputFields(const std::vector<FieldSpec>& fields);
+
 // Adds the fields of a data set to a graph as placeholders. Each clone calls Dequeue once and gets
 // placeholders for its own part of the batch; the runs of the compiled graph supply their bytes.
 class InputQueue {

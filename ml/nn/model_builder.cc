@@ -1,5 +1,6 @@
 #include "ml/nn/model_builder.h"
 
+#include <map>
 #include <string>
 #include <utility>
 
@@ -31,27 +32,28 @@ struct ModelInputs {
     return field < 0 ? Output()
                      : FindField(fields, batch, fields[static_cast<size_t>(field)].name).values;
   }
+  // Returns the placeholders of all dense fields that are inputs.
+  std::map<std::string, Output> Named(absl::Span<const Output> batch) const {
+    std::map<std::string, Output> named;
+    for (const FieldSpec& field : InputFields(fields)) {
+      if (!field.is_ragged()) named[field.name] = FindField(fields, batch, field.name).values;
+    }
+    return named;
+  }
 };
 
-// A model without features takes the first field, and the second is its target. With features, the
-// dense input is the first dense field of numbers that is not a target.
+// The target is the first one of the fields. The input is the first dense field that is not a
+// target; of a model with features, the first such field of numbers.
 ModelInputs InputsOf(const std::vector<FieldSpec>& fields, std::vector<Feature> features) {
   ModelInputs inputs;
   inputs.fields = fields;
   inputs.features = std::move(features);
-  if (inputs.features.empty()) {
-    inputs.input = fields.empty() ? -1 : 0;
-    inputs.target = fields.size() < 2 ? -1 : 1;
-    return inputs;
+  for (size_t f = 0; f < fields.size() && inputs.input < 0; ++f) {
+    const bool fits = inputs.features.empty() || IsFloating(fields[f].example.dtype);
+    if (!fields[f].is_ragged() && !IsTarget(fields[f]) && fits) inputs.input = static_cast<int>(f);
   }
-  for (size_t f = 0; f < fields.size(); ++f) {
-    if (fields[f].is_ragged()) continue;
-    int& found = IsTarget(fields[f]) ? inputs.target : inputs.input;
-    const bool is_input = !IsTarget(fields[f]);
-    if (found < 0 && !(is_input && !IsFloating(fields[f].example.dtype))) {
-      found = static_cast<int>(f);
-    }
-  }
+  const size_t target = FirstTarget(fields);
+  if (target < fields.size()) inputs.target = static_cast<int>(target);
   return inputs;
 }
 
@@ -62,7 +64,8 @@ Output BuildPredictions(GraphBuilder& builder, const v1::ModelConfig& config,
   NamedOutputs features = BuildFeatureVectors(builder, inputs.features, inputs.fields, batch);
   if (!builder.status().ok()) return {};
   if (config.name().empty()) {
-    return LayerStack(builder, config, is_training, std::move(features)).Build(input);
+    return LayerStack(builder, config, is_training, std::move(features))
+        .Build(input, inputs.Named(batch));
   }
   zoo::ModelOptions model;
   model.classes = classes;
@@ -175,9 +178,10 @@ absl::StatusOr<Shape> CheckPredictions(const v1::ModelConfig& config, const Mode
                     config.name().empty()
                         ? BuildFeatureVectors(builder, inputs.features, inputs.fields, batch)
                         : NamedOutputs());
-  const Output predictions = config.name().empty() ? layers.Build(inputs.Of(batch, inputs.input))
-                                                   : BuildPredictions(builder, config, inputs,
-                                                                      batch, classes, is_training);
+  const Output predictions =
+      config.name().empty()
+          ? layers.Build(inputs.Of(batch, inputs.input), inputs.Named(batch))
+          : BuildPredictions(builder, config, inputs, batch, classes, is_training);
   if (builder.status().ok()) return predictions.shape();
   return absl::InvalidArgumentError(absl::StrCat(layers.where(), ": ", builder.status().message()));
 }
@@ -211,6 +215,18 @@ absl::Status CheckFits(const ModelFunction& model, LossKind loss, const v1::Mode
   return absl::InvalidArgumentError(absl::StrCat("model: ", builder.status().message()));
 }
 
+absl::Status CheckTarget(const std::vector<FieldSpec>& fields) {
+  const size_t target = FirstTarget(fields);
+  if (target >= fields.size()) {
+    return absl::InvalidArgumentError("model: the data set has no labels or targets");
+  }
+  if (!fields[target].is_ragged()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("model: the target ", fields[target].name,
+                   " is a ragged field, but a model of the run file predicts numbers or one "
+                   "class; make it a dense field, or write the model in C++"));
+}
+
 }  // namespace
 
 absl::StatusOr<ModelFunction> MakeModel(const v1::ModelConfig& config,
@@ -221,9 +237,7 @@ absl::StatusOr<ModelFunction> MakeModel(const v1::ModelConfig& config,
   ASSIGN_OR_RETURN(std::vector<Feature> features,
                    ResolveFeatures(config, tables == nullptr ? TableConfigs() : *tables, fields));
   const ModelInputs inputs = InputsOf(fields, std::move(features));
-  if (inputs.target < 0) {
-    return absl::InvalidArgumentError("model: the data set has no labels or targets");
-  }
+  RETURN_IF_ERROR(CheckTarget(fields));
   ASSIGN_OR_RETURN(LossKind loss, LossOf(config));
   const TensorSpec& target = fields[static_cast<size_t>(inputs.target)].example;
   if (loss == LossKind::kSoftmaxCrossEntropy && !IsFloating(target.dtype)) {
@@ -269,8 +283,9 @@ std::string NoticeOfExtraOutputs(const v1::ModelConfig& config,
                                  const std::vector<FieldSpec>& fields, int64_t classes,
                                  bool has_class_names) {
   if (config.feature_size() > 0) return "";
-  const bool are_classes = fields.size() > 1 && !IsFloating(fields[1].example.dtype) &&
-                           fields[1].example.shape.rank() == 0;
+  const size_t target = FirstTarget(fields);
+  const bool are_classes = target < fields.size() && !IsFloating(fields[target].example.dtype) &&
+                           fields[target].example.shape.rank() == 0;
   if (!are_classes || !Classifies(config) || config.layer().empty()) return "";
   const absl::StatusOr<Shape> predictions =
       CheckPredictions(config, InputsOf(fields, {}), classes, /*is_training=*/true);
@@ -284,18 +299,20 @@ std::string NoticeOfExtraOutputs(const v1::ModelConfig& config,
 }
 
 absl::StatusOr<PredictionFunction> MakePredictions(const v1::ModelConfig& config,
-                                                   const FieldSpec& input, int64_t classes) {
+                                                   const std::vector<FieldSpec>& fields,
+                                                   int64_t classes) {
   RETURN_IF_ERROR(CheckConfig(config));
   if (config.feature_size() > 0) {
     return absl::UnimplementedError(
-        "model.feature: a model with tables cannot predict from one input");
+        "model.feature: `shoal predict` cannot read tables; use `shoal eval` for the test split");
   }
-  const ModelInputs inputs = InputsOf({input}, {});
+  const ModelInputs inputs = InputsOf(fields, {});
   RETURN_IF_ERROR(CheckPredictions(config, inputs, classes, /*is_training=*/false).status());
-  return PredictionFunction(
-      [config, classes, inputs](GraphBuilder& builder, Output batch, bool is_training) {
-        return BuildPredictions(builder, config, inputs, {batch}, classes, is_training);
-      });
+  return PredictionFunction([config, classes, inputs](GraphBuilder& builder,
+                                                      absl::Span<const Output> batch,
+                                                      bool is_training) {
+    return BuildPredictions(builder, config, inputs, batch, classes, is_training);
+  });
 }
 
 }  // namespace shoal

@@ -18,11 +18,12 @@ namespace v1 {
 class ModelConfig;
 }
 
-// Makes the model that the config names or describes. Of `fields`, the first is the input and the
-// second the label or target; of a model with features, which takes columns of ids through the
-// tables of the run, the input is the first dense field of numbers and the target that of IsTarget.
-// The function builds the model once to check that it fits; InvalidArgument names the field of the
-// config or the layer, and the problem. `metrics` are names as ParseMetric knows them.
+// Makes the model that the config names or describes. It learns the first target of `fields`
+// (FirstTarget). Its first layer takes the first dense input field, which is one of numbers if the
+// model has features, that is, takes columns of ids through the tables of the run. Layers can name
+// any dense input field. The function builds the model once to check that it fits; InvalidArgument
+// names the field of the config or the layer, and the problem. `metrics` are names as ParseMetric
+// knows them.
 absl::StatusOr<ModelFunction> MakeModel(const v1::ModelConfig& config,
                                         const std::vector<FieldSpec>& fields, int64_t classes,
                                         const std::vector<std::string>& metrics = {},
@@ -38,12 +39,15 @@ std::string NoticeOfExtraOutputs(const v1::ModelConfig& config,
 // softmax cross entropy.
 bool Classifies(const v1::ModelConfig& config);
 
-// Makes the part of the model that computes the predictions from the input, without labels and
-// loss. Errors are those of MakeModel.
+// Makes the part of the model that computes the predictions from its inputs, without labels and
+// loss. `fields` are the input fields, and the function gets their placeholders as
+// InputQueue::Dequeue returns them. Errors are those of MakeModel; Unimplemented: the model has
+// features.
 using PredictionFunction =
-    std::function<Output(GraphBuilder& builder, Output input, bool is_training)>;
+    std::function<Output(GraphBuilder& builder, absl::Span<const Output> batch, bool is_training)>;
 absl::StatusOr<PredictionFunction> MakePredictions(const v1::ModelConfig& config,
-                                                   const FieldSpec& input, int64_t classes);
+                                                   const std::vector<FieldSpec>& fields,
+                                                   int64_t classes);
 
 }  // namespace shoal
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 
@@ -16,6 +17,8 @@
 
 namespace shoal {
 namespace {
+
+using ::testing::HasSubstr;
 
 std::vector<FieldSpec> Images() {
   return {{kInputField, {DataType::kFloat32, {1, 28, 28}}}, {kLabelField, {DataType::kInt32, {}}}};
@@ -305,7 +308,7 @@ TEST(ModelBuilderTest, MistakesNameTheirField) {
             "model.layer[2] (pool): the layer needs images [batch, channels, height, width], has "
             "[?,10]");
   EXPECT_EQ(
-      MakePredictions(Parse("layer { flatten {} } layer { pool { kernel: 2 } }"), Images()[0], 10)
+      MakePredictions(Parse("layer { flatten {} } layer { pool { kernel: 2 } }"), {Images()[0]}, 10)
           .status()
           .message(),
       "model.layer[1] (pool): the layer needs images [batch, channels, height, width], has "
@@ -373,6 +376,46 @@ TEST(ModelBuilderTest, MoreOutputsThanClassesAreNoticed) {
   EXPECT_EQ(notice("layer { flatten {} } layer { dense { units: 3 } }", true), "");
   EXPECT_EQ(notice("name: 'mlp'", true), "");
   EXPECT_EQ(notice(ten + " loss: 'hinge'", true), "");
+}
+
+TEST(ModelBuilderTest, LayersNameTheFieldsThatTheyTake) {
+  const std::vector<FieldSpec> fields = {{"numbers", {DataType::kFloat32, {3}}},
+                                         RaggedField("item"),
+                                         {"place", {DataType::kFloat32, {2}}},
+                                         {"click", {DataType::kInt32, {}}, FieldKind::kDense, true},
+                                         {"weight", {DataType::kFloat32, {1}}}};
+  const char kTwoTowers[] =
+      "layer { name: 'a' dense { units: 4 } } "
+      "layer { name: 'b' input: 'place' dense { units: 4 } } "
+      "layer { input: 'a' input: 'b' concat {} } "
+      "layer { input: 'numbers' input: 'weight' concat {} } "
+      "layer { dense { units: 2 } }";
+  const auto model = MakeModel(Parse(kTwoTowers), fields, 2);
+  ASSERT_TRUE(model.ok()) << model.status();
+  Graph graph;
+  GraphBuilder builder(&graph);
+  const ModelOutputs outputs = (*model)(builder, InputQueue(fields).Dequeue(builder), true);
+  ASSERT_TRUE(builder.status().ok()) << builder.status();
+  EXPECT_EQ(graph.FindVariable("a/weights")->spec.shape, Shape({3, 4}));
+  EXPECT_EQ(graph.FindVariable("b/weights")->spec.shape, Shape({2, 4}));
+  EXPECT_EQ(outputs.predictions.shape(), Shape({kUnknownDim, 2}));
+  for (const char* unknown : {"click", "item", "nothing"}) {
+    const auto wrong = MakeModel(
+        Parse(absl::StrCat("layer { input: '", unknown, "' dense { units: 2 } }")), fields, 2);
+    EXPECT_THAT(std::string(wrong.status().message()),
+                HasSubstr(absl::StrCat("input '", unknown, "' is not")));
+  }
+}
+
+TEST(ModelBuilderTest, ATargetMustBeADenseField) {
+  const FieldSpec input = {"input", {DataType::kFloat32, {3}}};
+  FieldSpec target = RaggedField("clicked");
+  target.is_target = true;
+  const v1::ModelConfig config = Parse("layer { dense { units: 2 } }");
+  EXPECT_THAT(std::string(MakeModel(config, {input, target}, 2).status().message()),
+              HasSubstr("model: the target clicked is a ragged field"));
+  EXPECT_THAT(std::string(MakeModel(config, {input}, 2).status().message()),
+              HasSubstr("the data set has no labels or targets"));
 }
 
 }  // namespace

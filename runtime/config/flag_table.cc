@@ -120,8 +120,9 @@ constexpr FlagSpec kTable[] = {
     {"data_dir", kModel, kReading, kText, "data.directory", "DIR",
      "Directory of the data set, if it has moved. Default: the run's."},
     {"data_format", kModel, kRunning, kText, "data.format", "NAME",
-     "idx, image_folder, cifar10, cifar100, csv, npy, tfrecord, synthetic_regression or "
-     "synthetic_classification. Default: the format of the directory's files."},
+     "idx, image_folder, cifar10, cifar100, csv, npy, tfrecord, clicks_synthetic, "
+     "synthetic_regression or synthetic_classification. Default: the format of the directory's "
+     "files."},
 
     {"num_ps_tasks", kTasks, kScopeTrain, kText, "deployment.num_ps_tasks", "N",
      "Number of parameter servers. 0: everything in one process. Default {default}."},

@@ -5,6 +5,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
+#include "ml/data/clicks_dataset.h"
+#include "ml/data/data_defaults.h"
 #include "proto/v1/data_config.pb.h"
 #include "runtime/config/rule.h"
 #include "runtime/config/validate.h"
@@ -45,6 +47,16 @@ absl::Status ValidateImage(const v1::ImageOptions& image) {
   return absl::OkStatus();
 }
 
+absl::Status ValidateClicks(const v1::ClicksOptions& clicks) {
+  if (!(clicks.scale() >= 0 && clicks.scale() <= kLargestClicksScale)) {
+    return InvalidField(
+        "data.clicks.scale",
+        absl::StrCat(clicks.scale(), " must be above 0 and at most ", kLargestClicksScale));
+  }
+  RETURN_IF_ERROR(CheckAtMost("data.clicks.days", clicks.days(), 0, kMostClicksDays));
+  return CheckAtMost("data.clicks.multi_hot", clicks.multi_hot(), 0, kMostClicksIds);
+}
+
 absl::Status ValidateCsv(const v1::CsvOptions& csv) {
   const std::string& delimiter = csv.delimiter();
   if (delimiter.size() <= 1 &&
@@ -59,19 +71,20 @@ absl::Status ValidateCsv(const v1::CsvOptions& csv) {
 }  // namespace
 
 absl::Status ValidateData(const v1::DataConfig& data) {
-  const bool synthetic = data.format() == v1::DataConfig::FORMAT_SYNTHETIC_REGRESSION ||
-                         data.format() == v1::DataConfig::FORMAT_SYNTHETIC_CLASSIFICATION;
   if (!v1::DataConfig::Format_IsValid(data.format())) {
     return InvalidField("data.format",
                         absl::StrCat(static_cast<int>(data.format()), " is unknown"));
   }
-  if (!synthetic && data.directory().empty()) {
+  if (!NeedsNoFiles(data) && data.directory().empty()) {
     return InvalidField("data.directory", "is empty; give --data_dir=DIR");
   }
   // 0: what the data set knows.
-  if (data.classes() != 0 || synthetic) {
+  const bool knows_classes =
+      !NeedsNoFiles(data) || data.format() == v1::DataConfig::FORMAT_CLICKS_SYNTHETIC;
+  if (data.classes() != 0 || !knows_classes) {
     RETURN_IF_ERROR(CheckAtMost("data.classes", data.classes(), 2, kMostClasses));
   }
+  RETURN_IF_ERROR(ValidateClicks(data.clicks()));
   RETURN_IF_ERROR(CheckAtMost("data.decode_threads", data.decode_threads(), 0, kMostThreads));
   RETURN_IF_ERROR(CheckAtMost("data.augment.pad", data.augment().pad(), 0, kLongestSide));
   RETURN_IF_ERROR(ValidateImage(data.image()));

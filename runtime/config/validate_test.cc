@@ -150,6 +150,9 @@ const std::vector<BadRun>& BadRuns() {
       {{"--set=data.image.mean=nan"}, "data.image.mean: must be finite numbers"},
       {{"--set=data.image.stddev=0"}, "data.image.stddev: must be a finite number above 0, is 0"},
       {{"--set=data.augment.pad=99999"}, "data.augment.pad: must be 0 to 16384, is 99999"},
+      {{"--set=data.clicks.scale=-1"}, "data.clicks.scale: -1 must be above 0 and at most 1000"},
+      {{"--set=data.clicks.days=10001"}, "data.clicks.days: must be 0 to 10000, is 10001"},
+      {{"--set=data.clicks.multi_hot=1001"}, "data.clicks.multi_hot: must be 0 to 1000, is 1001"},
       {{"--set=data.decode_threads=1000"}, "data.decode_threads: must be 0 to 256, is 1000"},
       {{"--set=data.csv.delimiter=ab"}, "data.csv.delimiter: \"ab\" must be one character"},
       {{"--set=data.csv.delimiter=-"}, "data.csv.delimiter: \"-\" must be one character"},
@@ -259,7 +262,9 @@ TEST(ValidateTest, GoodRunsPass) {
        "--set=model=layer { name: 'a' dense { units: 3 } } layer { input: 'a' input: 'input' "
        "activation { kind: ACTIVATION_KIND_RELU } }"},
       {"--set=data.format=synthetic_regression", "--set=data.train_examples=10",
-       "--set=data.features=4", "--model=seed_mlp"}};
+       "--set=data.features=4", "--model=seed_mlp"},
+      {"--data_format=clicks_synthetic", "--set=data.clicks.scale=0.001",
+       "--set=data.clicks.multi_hot=5"}};
   for (const std::vector<std::string>& args : good) {
     EXPECT_EQ(Check(args), absl::OkStatus()) << (args.empty() ? "" : args[0]);
   }

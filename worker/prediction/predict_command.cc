@@ -62,7 +62,7 @@ std::vector<std::string> DevicesOf(const v1::RunConfig& run) {
 ParallelModelSpec::Model WithProbabilities(PredictionFunction predictions, std::string loss) {
   return [predictions = std::move(predictions), loss = std::move(loss)](
              GraphBuilder& builder, absl::Span<const Output> inputs, bool is_training) {
-    const Output outputs = predictions(builder, inputs[0], is_training);
+    const Output outputs = predictions(builder, inputs, is_training);
     if (loss.empty()) return std::vector<Output>{outputs};
     const bool is_sigmoid = loss == "sigmoid_cross_entropy";
     return std::vector<Output>{builder.Op(is_sigmoid ? "Sigmoid" : "Softmax", {outputs})};
@@ -70,12 +70,18 @@ ParallelModelSpec::Model WithProbabilities(PredictionFunction predictions, std::
 }
 
 // The outputs of a program's own model, which is built on whole batches. Only the predictions are
-// computed, so nothing is fed to the other fields.
-PredictionFunction PredictionsOf(ModelFunction model, std::vector<FieldSpec> others) {
-  return [model = std::move(model), others = std::move(others)](GraphBuilder& builder, Output input,
-                                                                bool is_training) -> Output {
-    std::vector<Output> batch = {input};
-    for (const FieldSpec& field : others) {
+// computed, so nothing is fed to the targets.
+PredictionFunction PredictionsOf(ModelFunction model, std::vector<FieldSpec> fields) {
+  return [model = std::move(model), fields = std::move(fields)](
+             GraphBuilder& builder, absl::Span<const Output> inputs, bool is_training) -> Output {
+    std::vector<Output> batch;
+    size_t next_input = 0;
+    for (const BatchInput& part : BatchInputs(fields)) {
+      const FieldSpec& field = fields[part.field];
+      if (!IsTarget(field)) {
+        batch.push_back(inputs[next_input++]);
+        continue;
+      }
       Shape shape({kUnknownDim});
       for (int64_t dim : field.example.shape.dims()) shape.AddDim(dim);
       batch.push_back(builder.Placeholder(field.name, field.example.dtype, shape));
@@ -88,6 +94,16 @@ PredictionFunction PredictionsOf(ModelFunction model, std::vector<FieldSpec> oth
   };
 }
 
+// Returns why examples with the fields `has` are none for a model of examples with `wanted`.
+absl::Status CheckInputs(const std::vector<FieldSpec>& has, const std::vector<FieldSpec>& wanted) {
+  bool fits = has.size() == wanted.size();
+  for (size_t f = 0; fits && f < has.size(); ++f) {
+    fits = has[f].example == wanted[f].example && has[f].kind == wanted[f].kind;
+  }
+  return fits ? absl::OkStatus()
+              : absl::FailedPreconditionError("the examples are of another shape");
+}
+
 // `data` are the examples to predict, the run's own unless they are of a file.
 absl::StatusOr<PredictionFunction> OwnPredictions(const PredictOptions& options,
                                                   const Dataset& data) {
@@ -96,24 +112,21 @@ absl::StatusOr<PredictionFunction> OwnPredictions(const PredictOptions& options,
     ASSIGN_OR_RETURN(of_run, OpenRunExamples(options.run.data(), options.run.seed(), /*size=*/0));
   }
   const Dataset& examples = of_run == nullptr ? data : *of_run;
-  std::vector<FieldSpec> fields = examples.fields();
-  if (fields[0].example.shape != data.fields()[0].example.shape) {
-    return ExplainMisfit(options.run.data(), options.input_file, data,
-                         absl::FailedPreconditionError("the examples are of another shape"));
-  }
+  const std::vector<FieldSpec> fields = examples.fields();
+  const absl::Status fits = CheckInputs(InputFields(data.fields()), InputFields(fields));
+  if (!fits.ok()) return ExplainMisfit(options.run.data(), options.input_file, data, fits);
   ASSIGN_OR_RETURN(
       ModelFunction model,
       (*options.own_model)(options.run, fields, NumClasses(options.run.data(), examples)));
-  fields.erase(fields.begin());
-  return PredictionsOf(std::move(model), std::move(fields));
+  return PredictionsOf(std::move(model), fields);
 }
 
 absl::StatusOr<PredictionFunction> PredictionsFor(const PredictOptions& options,
                                                   const Dataset& data,
                                                   const v1::Manifest& manifest) {
   if (options.own_model != nullptr) return OwnPredictions(options, data);
-  absl::StatusOr<PredictionFunction> predictions =
-      MakePredictions(options.run.model(), data.fields()[0], ClassesOf(options.run, manifest));
+  absl::StatusOr<PredictionFunction> predictions = MakePredictions(
+      options.run.model(), InputFields(data.fields()), ClassesOf(options.run, manifest));
   if (predictions.ok()) return predictions;
   return ExplainMisfit(options.run.data(), options.input_file, data, predictions.status());
 }
@@ -124,7 +137,7 @@ absl::StatusOr<std::unique_ptr<ParallelModel>> MakeParallel(const PredictOptions
   const v1::RunConfig& run = options.run;
   ASSIGN_OR_RETURN(PredictionFunction predictions, PredictionsFor(options, data, manifest));
   ParallelModelSpec spec;
-  spec.inputs = {data.fields()[0]};
+  spec.inputs = InputFields(data.fields());
   spec.model = WithProbabilities(std::move(predictions),
                                  options.probabilities ? run.model().loss() : std::string());
   ParallelModelOptions parallel;
@@ -255,8 +268,8 @@ absl::StatusOr<Predictions> PredictDataset(const PredictOptions& options, const 
   predictions.missing_devices = model->missing_devices();
   for (int64_t first = 0; first < data.size(); first += batch) {
     const int64_t count = std::min(batch, data.size() - first);
-    ASSIGN_OR_RETURN(const Tensor rows, ReadInputRows(data, first, count));
-    ASSIGN_OR_RETURN(const std::vector<Tensor> outputs, model->Predict({rows}));
+    ASSIGN_OR_RETURN(const std::vector<Tensor> rows, ReadInputRows(data, first, count));
+    ASSIGN_OR_RETURN(const std::vector<Tensor> outputs, model->Predict(rows));
     const Tensor& part = outputs[0];
     if (first == 0) {
       Shape shape = part.shape();

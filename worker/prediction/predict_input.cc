@@ -186,14 +186,14 @@ absl::StatusOr<std::string> CheckInputValues(const v1::DataConfig& config, const
   float largest = 0;
   for (int64_t first = 0; first < data.size(); first += kRowsPerRead) {
     const int64_t count = std::min(kRowsPerRead, data.size() - first);
-    ASSIGN_OR_RETURN(const Tensor rows, ReadInputRows(data, first, count));
-    const absl::Span<const float> values = rows.span<float>();
+    ASSIGN_OR_RETURN(const std::vector<Tensor> rows, ReadInputRows(data, first, count));
+    const absl::Span<const float> values = rows[0].span<float>();
     for (size_t i = 0; i < values.size(); ++i) {
       largest = std::max(largest, values[i]);
       if (std::isfinite(values[i])) continue;
       return absl::DataLossError(
           absl::StrCat("--input: ", file, ": example ",
-                       first + static_cast<int64_t>(i) / (rows.shape().num_elements() / count),
+                       first + static_cast<int64_t>(i) / (rows[0].shape().num_elements() / count),
                        " (from 0) has the value ", values[i],
                        ", which is not a finite float32; correct it or remove the example"));
     }
@@ -225,18 +225,26 @@ absl::Status ExplainMisfit(const v1::DataConfig& config, const std::string& file
                                                     Reshaping(file, data.size(), has, *wanted)));
 }
 
-absl::StatusOr<Tensor> ReadInputRows(const Dataset& data, int64_t first, int64_t count) {
+absl::StatusOr<std::vector<Tensor>> ReadInputRows(const Dataset& data, int64_t first,
+                                                  int64_t count) {
   std::vector<int64_t> indices(static_cast<size_t>(count));
   std::iota(indices.begin(), indices.end(), first);
-  std::vector<Tensor> fields;
+  std::vector<Tensor> inputs, targets;
   std::vector<void*> rows;
   for (const FieldSpec& field : data.fields()) {
+    if (field.is_ragged()) {
+      return absl::UnimplementedError(
+          absl::StrCat("field ", field.name,
+                       " of the examples is ragged, which `shoal predict` cannot read yet; predict "
+                       "with `shoal eval`, or with a program of your own"));
+    }
     Shape shape({count});
     for (int64_t dim : field.example.shape.dims()) shape.AddDim(dim);
-    rows.push_back(fields.emplace_back(field.example.dtype, shape).mutable_data());
+    Tensor& tensor = (IsTarget(field) ? targets : inputs).emplace_back(field.example.dtype, shape);
+    rows.push_back(tensor.mutable_data());
   }
   RETURN_IF_ERROR(data.FillBatch(0, indices, rows));
-  return fields[0];
+  return inputs;
 }
 
 }  // namespace shoal

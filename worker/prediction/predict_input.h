@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -42,8 +43,10 @@ absl::StatusOr<std::string> CheckInputValues(const v1::DataConfig& config, const
 absl::Status ExplainMisfit(const v1::DataConfig& config, const std::string& file,
                            const Dataset& data, const absl::Status& status);
 
-// Returns the first field of examples [first, first + count), with shape [count, ...].
-absl::StatusOr<Tensor> ReadInputRows(const Dataset& data, int64_t first, int64_t count);
+// Returns the input fields of examples [first, first + count), with shape [count, ...].
+// Unimplemented: a field is ragged.
+absl::StatusOr<std::vector<Tensor>> ReadInputRows(const Dataset& data, int64_t first,
+                                                  int64_t count);
 
 }  // namespace shoal
 

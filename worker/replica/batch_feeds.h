@@ -40,10 +40,10 @@ class BatchFeeds {
  private:
   struct Source {
     BatchInput input;
-    int64_t first_row = 0;  // of the clone, in the batch
+    int64_t first_row = 0;  // the clone begins with this row of the batch
     int64_t num_rows = 0;
-    size_t row_bytes = 0;  // of a dense field
-    Buffer memory;         // of a part of a ragged field
+    size_t row_bytes = 0;  // size of a dense row
+    Buffer memory;         // holds a part of a ragged field
   };
 
   static void Copy(const RaggedRows& rows, Source* source);

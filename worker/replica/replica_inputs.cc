@@ -110,13 +110,14 @@ absl::Status ExplainClasses(const v1::RunConfig& run, const Dataset& train, int6
 
 // Explains the error of a model whose loss wants classes while the labels are other numbers.
 absl::Status ExplainLabels(const std::vector<FieldSpec>& fields, const absl::Status& status) {
-  if (!absl::StrContains(status.message(), "SparseSoftmaxCrossEntropy") || fields.size() != 2 ||
-      !IsFloating(fields[1].example.dtype)) {
+  const size_t target = FirstTarget(fields);
+  if (!absl::StrContains(status.message(), "SparseSoftmaxCrossEntropy") ||
+      target == fields.size() || !IsFloating(fields[target].example.dtype)) {
     return status;
   }
   return absl::Status(
       status.code(),
-      absl::StrCat("data: the labels are ", DataTypeName(fields[1].example.dtype),
+      absl::StrCat("data: the labels are ", DataTypeName(fields[target].example.dtype),
                    " numbers, but the loss sparse_softmax_cross_entropy needs classes; save them ",
                    "as integers from 0, or set model.loss to a loss of numbers, such as ",
                    "mean_squared_error"));
@@ -176,6 +177,8 @@ absl::StatusOr<ReplicaInputs> LoadReplicaInputs(const v1::RunConfig& run, uint32
   inputs.program = std::move(graph);
   inputs.declaration = DeclareModel(inputs, classifies);
   AddNotices(run, classes, &inputs);
+  const Dataset& judged = inputs.test != nullptr ? *inputs.test : *inputs.train;
+  if (std::string notice = judged.notice(); !notice.empty()) inputs.notices.push_back(notice);
   return inputs;
 }
 

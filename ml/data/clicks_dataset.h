@@ -1,0 +1,48 @@
+#ifndef SHOAL_ML_DATA_CLICKS_DATASET_H_
+#define SHOAL_ML_DATA_CLICKS_DATASET_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+
+#include "ml/data/dataset.h"
+
+namespace shoal {
+
+// The largest values of ClicksOptions.
+inline constexpr double kLargestClicksScale = 1000;
+inline constexpr uint32_t kMostClicksDays = 10000;
+inline constexpr uint32_t kMostClicksIds = 1000;
+
+struct ClicksOptions {
+  int64_t examples = 0;
+  // The number of the first example. Examples with other numbers are other examples.
+  uint64_t first_example = 0;
+  // The examples are divided evenly into the days from first_day to last_day, out of `days`.
+  uint32_t first_day = 0;
+  uint32_t last_day = 0;
+  uint32_t days = 1;
+  double scale = 1;        // factor for the numbers of ids that the columns of Criteo's data have
+  uint32_t multi_hot = 0;  // 0: every column has one id; else every fourth has 0 to so many
+  uint64_t seed = 0;
+};
+
+// Makes examples of clicks with the fields
+//   input  float32 [13], with mean 0 and variance 1
+//   c1 to c26  ragged, ids from 0 in the order of their frequency, approximately
+//   label  int32, 1 for a click
+// An example is a function of the options and its index alone, is made when it is read, and needs
+// no memory. Ids follow a Zipf distribution (exponent 1.1). From day to day ids become up to 2.1
+// times as frequent, or less frequent. A label is drawn from a hidden factorization model: the
+// logit is linear in the numbers and in a weight of each id, plus the dot products of the vectors
+// of all pairs of ids. The weights and vectors of rare ids are small, so they can be learned.
+//
+// Dataset::notice() has the AUC and the log loss of the hidden model's probabilities on these
+// examples (of the first million), which no model surpasses but by chance. InvalidArgument names
+// the field.
+absl::StatusOr<std::unique_ptr<Dataset>> MakeClicks(const ClicksOptions& options);
+
+}  // namespace shoal
+
+#endif  // SHOAL_ML_DATA_CLICKS_DATASET_H_
