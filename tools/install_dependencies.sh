@@ -41,6 +41,8 @@ libpng-dev               decodes PNG images
 prometheus-cpp-dev       the text format of /metrics
 libcpp-httplib-dev       the HTTP server behind it
 zlib1g-dev               compressed data sets
+libzstd-dev              compressed data sets
+libxxhash-dev            makes keys of texts
 dataset-fashion-mnist    the default training data
 '
 

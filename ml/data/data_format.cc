@@ -1,6 +1,7 @@
 #include "ml/data/data_format.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -22,6 +23,8 @@ namespace {
 
 using Names = std::vector<std::string>;
 
+constexpr const char* kTsvEndings[] = {".tsv", ".tsv.gz", ".tsv.zst"};
+
 bool Has(const Names& names, const char* name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -32,6 +35,11 @@ bool HasIdx(const Names& names) {
     if (Has(names, name) || Has(names, absl::StrCat(name, ".gz").c_str())) return true;
   }
   return false;
+}
+
+bool IsTsv(absl::string_view name, absl::string_view split) {
+  return absl::ConsumePrefix(&name, split) &&
+         std::find(std::begin(kTsvEndings), std::end(kTsvEndings), name) != std::end(kTsvEndings);
 }
 
 bool IsTfRecord(absl::string_view name, absl::string_view split) {
@@ -106,6 +114,9 @@ std::vector<FoundFormat> FormatsIn(const FileSystem& files, const std::string& d
   for (const auto& [format, file] : kFiles) {
     if (Has(names, file)) found.push_back({format, file});
   }
+  for (const std::string& name : names) {
+    if (IsTsv(name, "train")) found.push_back({v1::DataConfig::FORMAT_CRITEO, name});
+  }
   if (HasTfRecord(names)) found.push_back({v1::DataConfig::FORMAT_TFRECORD, "train*.tfrecord*"});
   return found;
 }
@@ -160,6 +171,8 @@ Names TestNames(v1::DataConfig::Format format) {
       return {"x_test.npy", "y_test.npy"};
     case v1::DataConfig::FORMAT_TFRECORD:
       return {"test*.tfrecord*"};
+    case v1::DataConfig::FORMAT_CRITEO:
+      return {"test.tsv"};
     default:
       return {};
   }
@@ -176,6 +189,7 @@ absl::Status FindTestSplit(v1::DataConfig::Format format, const std::string& dir
   const auto is_there = [&](const std::string& test) {
     return std::any_of(names->begin(), names->end(), [&](const std::string& name) {
       if (format == v1::DataConfig::FORMAT_TFRECORD) return IsTfRecord(name, "test");
+      if (format == v1::DataConfig::FORMAT_CRITEO) return IsTsv(name, "test");
       return absl::StripSuffix(name, ".gz") == test;
     });
   };
@@ -249,7 +263,7 @@ absl::StatusOr<v1::DataConfig::Format> DetectDataFormat(const std::string& direc
     return absl::NotFoundError(absl::StrCat(
         "data.directory: ", directory,
         " holds no data set: neither train/<class>/ with images nor train-images-idx3-ubyte.gz, "
-        "data_batch_1.bin, train.bin, train.csv, x_train.npy or train*.tfrecord",
+        "data_batch_1.bin, train.bin, train.csv, x_train.npy, train*.tfrecord or train.tsv",
         HintFor(*files, directory, *names)));
   }
   const std::string list = absl::StrJoin(found, ", ", [](std::string* out, const FoundFormat& one) {
@@ -272,6 +286,22 @@ absl::StatusOr<std::vector<std::string>> TfRecordPaths(const std::string& direct
   return absl::NotFoundError(absl::StrCat("data.directory: ", directory, " holds no ", split,
                                           "*.tfrecord* and no ", split,
                                           "-00000-of-00001; name the files so"));
+}
+
+absl::StatusOr<std::string> TsvPath(const std::string& directory, const std::string& split) {
+  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
+  std::vector<std::string> found;
+  for (const char* ending : kTsvEndings) {
+    const std::string path = JoinPath(directory, absl::StrCat(split, ending));
+    if (FileExists(*files, path)) found.push_back(path);
+  }
+  if (found.size() == 1) return found[0];
+  if (found.empty()) {
+    return absl::NotFoundError(absl::StrCat("data.directory: ", directory, " holds no ", split,
+                                            ".tsv, .tsv.gz or .tsv.zst; name the file so"));
+  }
+  return absl::FailedPreconditionError(absl::StrCat("data.directory: ", found[0], " and ", found[1],
+                                                    " are both there; remove one of them"));
 }
 
 }  // namespace shoal

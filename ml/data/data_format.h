@@ -34,6 +34,10 @@ absl::Status FindTestSplit(v1::DataConfig::Format format, const std::string& dir
 absl::StatusOr<std::vector<std::string>> TfRecordPaths(const std::string& directory,
                                                        absl::string_view split);
 
+// Returns the path of <split>.tsv, <split>.tsv.gz or <split>.tsv.zst in a directory. NotFound if
+// none exists, FailedPrecondition if several do.
+absl::StatusOr<std::string> TsvPath(const std::string& directory, const std::string& split);
+
 }  // namespace shoal
 
 #endif  // SHOAL_ML_DATA_DATA_FORMAT_H_

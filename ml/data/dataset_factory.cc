@@ -16,6 +16,7 @@
 #include "ml/data/augmented_dataset.h"
 #include "ml/data/cifar_dataset.h"
 #include "ml/data/clicks_dataset.h"
+#include "ml/data/criteo_dataset.h"
 #include "ml/data/csv_dataset.h"
 #include "ml/data/data_defaults.h"
 #include "ml/data/data_format.h"
@@ -93,6 +94,14 @@ ClicksOptions ClicksOptionsFrom(const v1::DataConfig& config, DataSplit split, u
   options.multi_hot = config.clicks().multi_hot();
   options.seed = seed;
   return options;
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> MakeCriteo(const v1::DataConfig& config, DataSplit split) {
+  CriteoOptions options;
+  ASSIGN_OR_RETURN(options.path,
+                   TsvPath(config.directory(), split == DataSplit::kTrain ? "train" : "test"));
+  options.max_examples = MostExamples(config, split);
+  return LoadCriteo(options);
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> MakeImageFolder(const v1::DataConfig& config,
@@ -186,6 +195,8 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadDataset(v1::DataConfig::Format form
       return MakeSyntheticClassification(SyntheticOptionsFrom(config, split, seed));
     case v1::DataConfig::FORMAT_CLICKS_SYNTHETIC:
       return MakeClicks(ClicksOptionsFrom(config, split, seed));
+    case v1::DataConfig::FORMAT_CRITEO:
+      return MakeCriteo(config, split);
     case v1::DataConfig::FORMAT_IMAGE_FOLDER:
       return MakeImageFolder(config, split);
     case v1::DataConfig::FORMAT_CIFAR10:

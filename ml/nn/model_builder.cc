@@ -1,5 +1,6 @@
 #include "ml/nn/model_builder.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -24,37 +25,60 @@ namespace {
 struct ModelInputs {
   std::vector<FieldSpec> fields;
   std::vector<Feature> features;
-  int input = -1;   // the field that layers call "input"; -1: there is none
-  int target = -1;  // -1: there is none
+  int input = -1;                       // the field that layers call "input"; -1: there is none
+  int target = -1;                      // -1: there is none
+  std::vector<std::string> names = {};  // model.input
 
   // Returns the placeholder of a field; not valid for -1.
   Output Of(absl::Span<const Output> batch, int field) const {
     return field < 0 ? Output()
                      : FindField(fields, batch, fields[static_cast<size_t>(field)].name).values;
   }
-  // Returns the placeholders of all dense fields that are inputs.
+  // Returns the placeholders of the fields that layers can name.
   std::map<std::string, Output> Named(absl::Span<const Output> batch) const {
     std::map<std::string, Output> named;
-    for (const FieldSpec& field : InputFields(fields)) {
-      if (!field.is_ragged()) named[field.name] = FindField(fields, batch, field.name).values;
-    }
+    for (const std::string& name : names) named[name] = FindField(fields, batch, name).values;
     return named;
   }
 };
 
-// The target is the first one of the fields. The input is the first dense field that is not a
-// target; of a model with features, the first such field of numbers.
-ModelInputs InputsOf(const std::vector<FieldSpec>& fields, std::vector<Feature> features) {
+bool IsDenseInput(const FieldSpec& field) { return !field.is_ragged() && !IsTarget(field); }
+
+// The target is the first one of the fields. The input is the first field of model.input, or else
+// the first dense field that is not a target; of a model with features, the first such field of
+// numbers.
+ModelInputs InputsOf(const v1::ModelConfig& config, const std::vector<FieldSpec>& fields,
+                     std::vector<Feature> features) {
   ModelInputs inputs;
   inputs.fields = fields;
   inputs.features = std::move(features);
+  inputs.names.assign(config.input().begin(), config.input().end());
   for (size_t f = 0; f < fields.size() && inputs.input < 0; ++f) {
-    const bool fits = inputs.features.empty() || IsFloating(fields[f].example.dtype);
-    if (!fields[f].is_ragged() && !IsTarget(fields[f]) && fits) inputs.input = static_cast<int>(f);
+    const bool fits = inputs.names.empty()
+                          ? inputs.features.empty() || IsFloating(fields[f].example.dtype)
+                          : fields[f].name == inputs.names[0];
+    if (IsDenseInput(fields[f]) && fits) inputs.input = static_cast<int>(f);
   }
   const size_t target = FirstTarget(fields);
   if (target < fields.size()) inputs.target = static_cast<int>(target);
   return inputs;
+}
+
+// Checks that the data has the fields of model.input.
+absl::Status CheckInputs(const v1::ModelConfig& config, const std::vector<FieldSpec>& fields) {
+  std::string known;
+  for (const FieldSpec& field : fields) {
+    if (IsDenseInput(field)) absl::StrAppend(&known, known.empty() ? "" : ", ", field.name);
+  }
+  for (const std::string& name : config.input()) {
+    const bool is_known = std::any_of(fields.begin(), fields.end(), [&](const FieldSpec& field) {
+      return field.name == name && IsDenseInput(field);
+    });
+    if (is_known) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "model.input: '", name, "' is not a dense input of the data, which has ", known));
+  }
+  return absl::OkStatus();
 }
 
 Output BuildPredictions(GraphBuilder& builder, const v1::ModelConfig& config,
@@ -236,8 +260,9 @@ absl::StatusOr<ModelFunction> MakeModel(const v1::ModelConfig& config,
   RETURN_IF_ERROR(CheckConfig(config));
   ASSIGN_OR_RETURN(std::vector<Feature> features,
                    ResolveFeatures(config, tables == nullptr ? TableConfigs() : *tables, fields));
-  const ModelInputs inputs = InputsOf(fields, std::move(features));
+  const ModelInputs inputs = InputsOf(config, fields, std::move(features));
   RETURN_IF_ERROR(CheckTarget(fields));
+  RETURN_IF_ERROR(CheckInputs(config, fields));
   ASSIGN_OR_RETURN(LossKind loss, LossOf(config));
   const TensorSpec& target = fields[static_cast<size_t>(inputs.target)].example;
   if (loss == LossKind::kSoftmaxCrossEntropy && !IsFloating(target.dtype)) {
@@ -288,7 +313,7 @@ std::string NoticeOfExtraOutputs(const v1::ModelConfig& config,
                            fields[target].example.shape.rank() == 0;
   if (!are_classes || !Classifies(config) || config.layer().empty()) return "";
   const absl::StatusOr<Shape> predictions =
-      CheckPredictions(config, InputsOf(fields, {}), classes, /*is_training=*/true);
+      CheckPredictions(config, InputsOf(config, fields, {}), classes, /*is_training=*/true);
   if (!predictions.ok() || predictions->rank() != 2 || predictions->dim(1) <= classes) return "";
   return absl::StrCat(OutputLayer(config), ": has ", predictions->dim(1),
                       " outputs, but there are ", CountOf(classes, "class", "classes"), ", so ",
@@ -306,7 +331,8 @@ absl::StatusOr<PredictionFunction> MakePredictions(const v1::ModelConfig& config
     return absl::UnimplementedError(
         "model.feature: `shoal predict` cannot read tables; use `shoal eval` for the test split");
   }
-  const ModelInputs inputs = InputsOf(fields, {});
+  RETURN_IF_ERROR(CheckInputs(config, fields));
+  const ModelInputs inputs = InputsOf(config, fields, {});
   RETURN_IF_ERROR(CheckPredictions(config, inputs, classes, /*is_training=*/false).status());
   return PredictionFunction([config, classes, inputs](GraphBuilder& builder,
                                                       absl::Span<const Output> batch,

@@ -385,6 +385,7 @@ TEST(ModelBuilderTest, LayersNameTheFieldsThatTheyTake) {
                                          {"click", {DataType::kInt32, {}}, FieldKind::kDense, true},
                                          {"weight", {DataType::kFloat32, {1}}}};
   const char kTwoTowers[] =
+      "input: 'numbers' input: 'place' input: 'weight' "
       "layer { name: 'a' dense { units: 4 } } "
       "layer { name: 'b' input: 'place' dense { units: 4 } } "
       "layer { input: 'a' input: 'b' concat {} } "
@@ -401,9 +402,10 @@ TEST(ModelBuilderTest, LayersNameTheFieldsThatTheyTake) {
   EXPECT_EQ(outputs.predictions.shape(), Shape({kUnknownDim, 2}));
   for (const char* unknown : {"click", "item", "nothing"}) {
     const auto wrong = MakeModel(
-        Parse(absl::StrCat("layer { input: '", unknown, "' dense { units: 2 } }")), fields, 2);
-    EXPECT_THAT(std::string(wrong.status().message()),
-                HasSubstr(absl::StrCat("input '", unknown, "' is not")));
+        Parse(absl::StrCat("input: '", unknown, "' layer { dense { units: 2 } }")), fields, 2);
+    EXPECT_EQ(wrong.status().message(),
+              absl::StrCat("model.input: '", unknown,
+                           "' is not a dense input of the data, which has numbers, place, weight"));
   }
 }
 

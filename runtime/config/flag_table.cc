@@ -120,7 +120,7 @@ constexpr FlagSpec kTable[] = {
     {"data_dir", kModel, kReading, kText, "data.directory", "DIR",
      "Directory of the data set, if it has moved. Default: the run's."},
     {"data_format", kModel, kRunning, kText, "data.format", "NAME",
-     "idx, image_folder, cifar10, cifar100, csv, npy, tfrecord, clicks_synthetic, "
+     "idx, image_folder, cifar10, cifar100, csv, npy, tfrecord, criteo, clicks_synthetic, "
      "synthetic_regression or synthetic_classification. Default: the format of the directory's "
      "files."},
 

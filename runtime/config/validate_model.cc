@@ -140,7 +140,7 @@ bool IsFeature(const v1::ModelConfig& model, absl::string_view input) {
 // Checks the names of layers, which are scopes of variables, and their inputs, which must name
 // earlier layers.
 absl::Status ValidateLayers(const v1::ModelConfig& model) {
-  std::set<std::string> names;
+  std::set<std::string> names(model.input().begin(), model.input().end());
   for (int i = 0; i < model.layer_size(); ++i) {
     const v1::LayerConfig& layer = model.layer(i);
     const std::string field = absl::StrCat("model.layer[", i, "]");
@@ -150,7 +150,8 @@ absl::Status ValidateLayers(const v1::ModelConfig& model) {
       return InvalidField(field + ".input",
                           absl::StrCat("\"", input, "\" is not a layer above this one",
                                        model.feature().empty() ? "" : " or a feature",
-                                       "; name one of those or \"input\""));
+                                       "; name one of those or \"input\", or list the data's field "
+                                       "in model.input"));
     }
     if (!layer.name().empty() && !names.insert(layer.name()).second) {
       return InvalidField(field + ".name", absl::StrCat("\"", layer.name(), "\" is used twice"));

@@ -136,7 +136,9 @@ const std::vector<BadRun>& BadRuns() {
         "--set=model=layer { name: 'a' flatten {} } layer { name: 'a' flatten {} }"},
        "model.layer[1].name: \"a\" is used twice"},
       {{"--set=model.name=", "--set=model=layer { input: 'z' flatten {} }"},
-       "model.layer[0].input: \"z\" is not a layer above this one"},
+       "model.layer[0].input: \"z\" is not a layer above this one; name one of those or \"input\", "
+       "or "
+       "list the data's field in model.input"},
       {{"--set=model=layer { flatten {} }"}, "model.name: is \"mlp\", but layers are listed too"},
       // Data.
       {{"--set=data.classes=1"}, "data.classes: must be 2 to 1048576, is 1"},
@@ -263,6 +265,8 @@ TEST(ValidateTest, GoodRunsPass) {
        "activation { kind: ACTIVATION_KIND_RELU } }"},
       {"--set=data.format=synthetic_regression", "--set=data.train_examples=10",
        "--set=data.features=4", "--model=seed_mlp"},
+      {"--set=model.name=",
+       "--set=model=input: 'x' input: 'z' layer { flatten {} } layer { input: 'z' flatten {} }"},
       {"--data_format=clicks_synthetic", "--set=data.clicks.scale=0.001",
        "--set=data.clicks.multi_hot=5"}};
   for (const std::vector<std::string>& args : good) {

@@ -1,0 +1,15 @@
+#ifndef SHOAL_ML_DATA_TEXT_HASH_H_
+#define SHOAL_ML_DATA_TEXT_HASH_H_
+
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+
+namespace shoal {
+
+// Returns the key of a text: XXH3-64 with seed 0, as other programs compute it too.
+uint64_t HashText(absl::string_view text);
+
+}  // namespace shoal
+
+#endif  // SHOAL_ML_DATA_TEXT_HASH_H_
