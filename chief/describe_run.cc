@@ -68,11 +68,13 @@ RunPage::Task LiveTask(const v1::GetRunStatusResponse::Task& task) {
   return row;
 }
 
-void AddTasks(const v1::GetRunStatusResponse& status, bool is_over, RunPage* page) {
+void AddTasks(const v1::GetRunStatusResponse& status, RunPage::State state, RunPage* page) {
   for (const v1::GetRunStatusResponse::Task& task : status.tasks()) {
     page->tasks.push_back(LiveTask(task));
+    // Its last heartbeat may be older than its last step.
+    if (state == RunPage::State::kFinished) page->tasks.back().step = status.step();
   }
-  if (is_over) return;  // Tasks end as they please.
+  if (IsOver(state)) return;  // Tasks end as they please.
   std::set<std::string> lost;
   for (const v1::Member& member : status.lost()) lost.insert(TaskOf(member).ToString());
   for (const std::string& name : status.state().waiting_for()) {
@@ -94,6 +96,7 @@ void AddTasks(const v1::GetRunStatusResponse& status, bool is_over, RunPage* pag
 
 std::string ModelOf(const v1::RunConfig& run) {
   if (!run.deployment().worker_binary().empty()) return run.deployment().worker_binary();
+  if (!run.program().file().empty()) return absl::StrCat("the program ", run.program().file());
   const std::string layers = Count(static_cast<uint64_t>(run.model().layer_size()), "layer");
   return run.model().name().empty() ? layers : run.model().name();
 }
@@ -196,7 +199,7 @@ RunPage DescribeRun(const v1::RunConfig& run, const v1::GetRunStatusResponse& st
   page.uptime_seconds = status.uptime_seconds();
   page.now = now;
   page.settings = SettingsOf(run);
-  AddTasks(status, IsOver(page.state), &page);
+  AddTasks(status, page.state, &page);
   return page;
 }
 

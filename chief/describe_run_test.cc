@@ -115,6 +115,19 @@ TEST_F(DescribeRunTest, TheEndHasThreeForms) {
   EXPECT_EQ(Page().activity, "failed: the disk is full");
 }
 
+TEST_F(DescribeRunTest, TheTasksOfAFinishedRunAreAtItsLastStep) {
+  status_.mutable_tasks(0)->set_step(39);  // It has sent no heartbeat since then.
+  EXPECT_EQ(Page().tasks.back().step, 39u);
+  status_.mutable_state()->set_phase(v1::RunState::PHASE_DONE);
+  for (const RunPage::Task& task : Page().tasks) EXPECT_EQ(task.step, 40u) << task.name;
+}
+
+TEST_F(DescribeRunTest, TheModelOfAComputeProgramIsTheProgram) {
+  run_.clear_model();
+  run_.mutable_program()->set_file("/home/train.py");
+  EXPECT_THAT(Page().settings, Contains(Pair("model", "the program /home/train.py")));
+}
+
 TEST_F(DescribeRunTest, AsynchronousRunsNameTheirBounds) {
   run_.mutable_sync()->set_sync_replicas(false);
   run_.mutable_sync()->set_max_staleness(4);

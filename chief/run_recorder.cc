@@ -52,18 +52,20 @@ void RunRecorder::Record(const TrainingStarts& starts) {
   training_since_ = std::min(training_since_, now);
   window_start_ = now;
   window_examples_ = window_steps_ = 0;
+  has_whole_window_ = false;
 }
 
 double RunRecorder::RateAt(absl::Time now, uint64_t examples) {
   window_examples_ += examples;
   ++window_steps_;
   const absl::Duration elapsed = now - window_start_;
-  if (elapsed >= kRateWindow || rate_ == 0) {
+  if (elapsed >= kRateWindow || !has_whole_window_) {
     const double seconds = absl::ToDoubleSeconds(elapsed);
     rate_ = seconds > 0 ? static_cast<double>(window_examples_) / seconds : 0;
     step_rate_ = seconds > 0 ? static_cast<double>(window_steps_) / seconds : 0;
   }
   if (elapsed >= kRateWindow) {
+    has_whole_window_ = true;
     window_start_ = now;
     window_examples_ = window_steps_ = 0;
   }

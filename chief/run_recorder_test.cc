@@ -12,9 +12,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "base/fake_clock.h"
 #include "runtime/observability/metric_page.h"
 #include "runtime/observability/metrics_file.h"
 #include "runtime/observability/progress.h"
+#include "runtime/plan/step_plan.h"
 #include "runtime/variables/metric_messages.h"
 #include "runtime/variables/metric_sums.h"
 
@@ -66,7 +68,7 @@ class RunRecorderTest : public ::testing::Test {
     return steps;
   }
 
-  const RealClock clock_;
+  FakeClock clock_;
   const std::unique_ptr<FileSystem> files_ = NewPosixFileSystem();
   std::string directory_;
   absl::Status may_write_;
@@ -90,6 +92,34 @@ TEST_F(RunRecorderTest, CountsTheExamplesOfTheLinesThatStand) {
   EXPECT_EQ(recorder_->figures().examples, 34u);
   ASSERT_TRUE(recorder_->Record(RolledBack{0, ""}).ok());
   EXPECT_EQ(recorder_->figures().examples, 0u);
+}
+
+TEST_F(RunRecorderTest, TheRateOfTheFirstSecondsCountsAllStepsSinceTrainingStarted) {
+  const auto rates = [this] {
+    std::vector<double> rates;
+    const std::string text = *ReadFile(*files_, directory_ + "/metrics.jsonl");
+    for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+      rates.push_back(ParseMetricsLine(line)->examples_per_second);
+    }
+    return rates;
+  };
+  const TrainingStarts starts{*StepPlan::Create({0, 0, 1000, 10, 1}), 100};
+  recorder_->Record(starts);
+  clock_.Advance(absl::Milliseconds(500));  // The first step takes longer than others.
+  Line(1, 10);
+  clock_.Advance(absl::Milliseconds(125));
+  Line(2, 10);
+  clock_.Advance(absl::Milliseconds(1375));
+  Line(3, 10);
+  clock_.Advance(absl::Milliseconds(500));
+  Line(4, 10);
+  EXPECT_THAT(rates(), ElementsAre(20, 32, 15, 15));
+  // The run goes back to step 2 and trains again.
+  ASSERT_TRUE(recorder_->Record(RolledBack{2, ""}).ok());
+  recorder_->Record(starts);
+  clock_.Advance(absl::Milliseconds(250));
+  Line(3, 10);
+  EXPECT_THAT(rates(), ElementsAre(20, 32, 40));
 }
 
 TEST_F(RunRecorderTest, TheFinalLossIsThatOfTheLastValidLine) {
