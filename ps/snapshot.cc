@@ -34,7 +34,6 @@ SnapshotLineage SnapshotLineage::Of(const v1::LoadSlicesRequest& request,
   lineage.num_ps = request.shard_map().num_ps_tasks();
   lineage.last_version =
       store.plan().LastStep(request.run().max_steps(), request.run().num_epochs());
-  lineage.run_id = request.identity().run_id();
   lineage.root = request.checkpoint_root();
   lineage.slices = store.table().slices();
   lineage.report_slice = store.table().report_slice();
@@ -85,7 +84,7 @@ absl::Status WriteSnapshot(FileSystem& file_system, uint32_t ps_index,
 
 absl::Status ExportSnapshot(FileSystem& file_system, const SnapshotLineage& lineage,
                             const Snapshot& snapshot, const std::function<bool()>& should_stop) {
-  const ModelExportLayout layout(lineage.variables, lineage.run_id, snapshot.version);
+  const ModelExportLayout layout(lineage.variables, snapshot.version);
   std::vector<ExportedSlice> slices;
   for (const SliceStoreEvents::CutPart& part : snapshot.parts) {
     const Slice& slice = lineage.slices[part.slice];

@@ -28,7 +28,6 @@ struct SnapshotLineage {
   uint64_t term = 0;
   uint32_t num_ps = 1;
   uint64_t last_version = UINT64_MAX;  // SYNC: the run ends at this version.
-  std::string run_id;
   std::string root;  // The directory of all checkpoints; empty if none are written.
   std::vector<v1::VariableSpec> variables;
   // Names of slots, indexed by variable; empty where this ps has no slice.

@@ -12,10 +12,9 @@
 
 namespace shoal {
 
-ModelExportLayout::ModelExportLayout(absl::Span<const v1::VariableSpec> variables,
-                                     absl::string_view run_id, uint64_t step) {
+ModelExportLayout::ModelExportLayout(absl::Span<const v1::VariableSpec> variables, uint64_t step) {
   SafetensorsHeader header;
-  header.metadata = {{"run_id", std::string(run_id)}, {"step", absl::StrCat(step)}};
+  header.metadata = {{"step", absl::StrCat(step)}};
   uint64_t offset = 0;
   std::vector<std::string> tables;
   for (const v1::VariableSpec& variable : variables) {
@@ -46,7 +45,7 @@ ModelExportLayout::ModelExportLayout(absl::Span<const v1::VariableSpec> variable
 ModelExportLayout::ModelExportLayout(const v1::Manifest& manifest)
     : ModelExportLayout(
           std::vector<v1::VariableSpec>(manifest.variables().begin(), manifest.variables().end()),
-          manifest.run_id(), manifest.step()) {}
+          manifest.step()) {}
 
 // Slices are numbered through the variables in declared order, so they follow each other in the
 // file.

@@ -26,11 +26,11 @@ inline constexpr char kPartialExportFile[] = "model.safetensors.partial";
 // The layout of the file: the header, then the variables in declared order as float32, without
 // tables, which the header's metadata names: they may not fit the memory of those who load the file
 // (`shoal export --tables` writes their rows). It depends only on data that the manifest will
-// contain, so the ps know it before the manifest exists.
+// contain, so the ps know it before the manifest exists, and not on the run's id, so that runs with
+// the same values export the same bytes.
 class ModelExportLayout {
  public:
-  ModelExportLayout(absl::Span<const v1::VariableSpec> variables, absl::string_view run_id,
-                    uint64_t step);
+  ModelExportLayout(absl::Span<const v1::VariableSpec> variables, uint64_t step);
   explicit ModelExportLayout(const v1::Manifest& manifest);
 
   const std::string& header() const { return header_; }
