@@ -22,6 +22,7 @@ absl::StatusOr<Evaluation> Evaluate(absl::Span<const std::string> args, const Mo
   ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(kScopeUse, args));
   ASSIGN_OR_RETURN(const v1::RunConfig run, FindFinishedRun(line));
   const std::unique_ptr<FileSystem> file_system = NewPosixFileSystem();
+  RETURN_IF_ERROR(CheckNotInComputeProgram(run));
   ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint,
                    OpenCheckpoint(file_system.get(), run.out(), line.task.checkpoint_step));
   ASSIGN_OR_RETURN(const VariableValues values, ValuesToUse(line.task.use_averages, *checkpoint));

@@ -49,10 +49,19 @@ bool IsTfRecord(absl::string_view name, absl::string_view split) {
 }
 
 // Returns why the directory cannot be read.
-absl::Status Unreadable(const std::string& directory, const absl::Status& status) {
+absl::Status Unreadable(FileSystem& files, const std::string& directory,
+                        const absl::Status& status) {
   if (absl::IsNotFound(status)) {
-    return absl::NotFoundError(absl::StrCat("data.directory: there is no ", directory,
-                                            "; name the data set's with --data_dir=DIR"));
+    return absl::NotFoundError(absl::StrCat(
+        "data.directory: ",
+        directory == kDefaultDataDirectory ? "is not given, and its default is not there: " : "",
+        "there is no directory ", directory, "; name that of the data set with --data_dir=DIR"));
+  }
+  const absl::StatusOr<FileInfo> info = files.GetInfo(directory);
+  if (info.ok() && !info->is_directory) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("data.directory: ", directory,
+                     " is a file; name the directory that holds the data with --data_dir=DIR"));
   }
   return absl::Status(status.code(), absl::StrCat("data.directory: ", status.message(),
                                                   "; name another directory with --data_dir=DIR"));
@@ -185,7 +194,7 @@ absl::Status FindTestSplit(v1::DataConfig::Format format, const std::string& dir
   if (wanted.empty()) return absl::OkStatus();
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   const absl::StatusOr<Names> names = files->List(directory);
-  if (!names.ok()) return Unreadable(directory, names.status());
+  if (!names.ok()) return Unreadable(*files, directory, names.status());
   const auto is_there = [&](const std::string& test) {
     return std::any_of(names->begin(), names->end(), [&](const std::string& name) {
       if (format == v1::DataConfig::FORMAT_TFRECORD) return IsTfRecord(name, "test");
@@ -224,14 +233,14 @@ absl::Status CheckDataFields(v1::DataConfig::Format format, const v1::DataConfig
   if (config.directory().empty() || NeedsNoFiles(config)) return absl::OkStatus();
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   const absl::Status found = files->GetInfo(config.directory()).status();
-  return found.ok() ? found : Unreadable(config.directory(), found);
+  return found.ok() ? found : Unreadable(*files, config.directory(), found);
 }
 
 absl::Status CheckHoldsFormat(v1::DataConfig::Format format, const std::string& directory) {
   if (directory.empty()) return absl::OkStatus();
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   const absl::StatusOr<Names> names = files->List(directory);
-  if (!names.ok()) return Unreadable(directory, names.status());
+  if (!names.ok()) return Unreadable(*files, directory, names.status());
   const std::vector<FoundFormat> found = FormatsIn(*files, directory, *names);
   const auto is_it = [format](const FoundFormat& one) { return one.format == format; };
   // A test split alone can be evaluated.
@@ -256,7 +265,7 @@ absl::Status CheckHoldsFormat(v1::DataConfig::Format format, const std::string& 
 absl::StatusOr<v1::DataConfig::Format> DetectDataFormat(const std::string& directory) {
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   const absl::StatusOr<Names> names = files->List(directory);
-  if (!names.ok()) return Unreadable(directory, names.status());
+  if (!names.ok()) return Unreadable(*files, directory, names.status());
   const std::vector<FoundFormat> found = FormatsIn(*files, directory, *names);
   if (found.size() == 1) return found[0].format;
   if (found.empty()) {

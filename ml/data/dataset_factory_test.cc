@@ -35,10 +35,21 @@ TEST(DatasetFactoryTest, AMissingDirectoryIsNamed) {
        {v1::DataConfig::FORMAT_UNSPECIFIED, v1::DataConfig::FORMAT_IDX,
         v1::DataConfig::FORMAT_IMAGE_FOLDER, v1::DataConfig::FORMAT_CSV}) {
     config.set_format(format);
-    EXPECT_EQ(MakeDataset(config, DataSplit::kTrain, 1).status(),
-              absl::NotFoundError("data.directory: there is no /nowhere; name the data set's with "
-                                  "--data_dir=DIR"));
+    EXPECT_EQ(
+        MakeDataset(config, DataSplit::kTrain, 1).status(),
+        absl::NotFoundError("data.directory: there is no directory /nowhere; name that of the "
+                            "data set with --data_dir=DIR"));
   }
+}
+
+TEST(DatasetFactoryTest, AFileInPlaceOfTheDirectoryIsNamed) {
+  v1::DataConfig config;
+  config.set_directory("/etc/passwd");
+  config.set_format(v1::DataConfig::FORMAT_CSV);
+  EXPECT_EQ(MakeDataset(config, DataSplit::kTrain, 1).status(),
+            absl::FailedPreconditionError(
+                "data.directory: /etc/passwd is a file; name the directory that holds the data "
+                "with --data_dir=DIR"));
 }
 
 TEST(DatasetFactoryTest, AFieldOfAnotherFormatIsRefused) {

@@ -9,7 +9,7 @@
 #include "google/protobuf/descriptor.h"
 
 #include "runtime/config/enum_name.h"
-#include "runtime/config/nearest_name.h"
+#include "runtime/config/unknown_field.h"
 
 namespace shoal {
 namespace {
@@ -142,11 +142,7 @@ class Expander {
 
   // `word` is not a field of the innermost message.
   void FailOnField(absl::string_view word) {
-    const Descriptor& type = *open_.back().type;
-    std::vector<std::string> names;
-    for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
-    Fail(absl::StrCat(type.name(), " has no field \"", word, "\"",
-                      DidYouMean(std::string(word), names)));
+    Fail(UnknownField(*open_.back().type, std::string(word), ""));
   }
 
   const absl::string_view text_;

@@ -17,8 +17,8 @@
 
 #include "base/status_macros.h"
 #include "runtime/config/enum_name.h"
-#include "runtime/config/nearest_name.h"
 #include "runtime/config/text_proto.h"
+#include "runtime/config/unknown_field.h"
 
 namespace shoal {
 namespace {
@@ -71,38 +71,13 @@ absl::StatusOr<std::vector<PathStep>> SplitPath(const Assignment& assignment) {
   return steps;
 }
 
-// Finds the paths to fields of this name in nested messages, except those in lists. Recursive
-// messages are followed only to a limited depth.
-void FindBelow(const Descriptor& type, const std::string& name, const std::string& prefix,
-               std::vector<std::string>* paths) {
-  constexpr size_t kMaxPath = 100;
-  for (int i = 0; i < type.field_count() && prefix.size() < kMaxPath; ++i) {
-    const FieldDescriptor& field = *type.field(i);
-    if (field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE || field.is_repeated()) continue;
-    const std::string path = absl::StrCat(prefix, field.name(), ".");
-    const Descriptor& child = *field.message_type();
-    if (child.FindFieldByName(name) != nullptr) paths->push_back(path + name);
-    FindBelow(child, name, path, paths);
-  }
-}
-
 // `before` is the path that leads to a message of this type, with its dot.
 absl::StatusOr<const FieldDescriptor*> FindField(const Assignment& assignment,
                                                  const Descriptor& type, const std::string& before,
                                                  const std::string& name) {
   const FieldDescriptor* field = type.FindFieldByName(name);
   if (field != nullptr) return field;
-  std::vector<std::string> below;
-  FindBelow(type, name, before, &below);
-  if (!below.empty()) {
-    return assignment.Error(absl::StrCat(type.name(), " has no field \"", name, "\"; did you mean ",
-                                         absl::StrJoin(below, " or "), "?"));
-  }
-  std::vector<std::string> names;
-  for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
-  std::string hint = DidYouMean(name, names);
-  if (hint.empty()) hint = absl::StrCat("; it has ", absl::StrJoin(names, ", "));
-  return assignment.Error(absl::StrCat(type.name(), " has no field \"", name, "\"", hint));
+  return assignment.Error(UnknownField(type, name, before));
 }
 
 absl::StatusOr<const EnumValueDescriptor*> ParseEnum(const Assignment& assignment,

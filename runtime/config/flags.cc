@@ -405,7 +405,8 @@ absl::Status CheckRunGiven(const CommandLine& line) {
   return InvalidField("--run",
                       run.out().empty()
                           ? "is missing; name a run file, such as "
-                            "deploy/runs/fashion_cnn.textproto"
+                            "deploy/runs/fashion_cnn.textproto, or a program of yours with "
+                            "--program=FILE"
                           : absl::StrCat("is missing; name a run file, or that of a run which "
                                          "has begun: --run=",
                                          run.out(), "/run.textproto"));

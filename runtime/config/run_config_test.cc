@@ -25,6 +25,11 @@ std::string ParseError(absl::string_view text) {
 TEST(RunConfigTest, ErrorsNameFileLineAndField) {
   EXPECT_EQ(ParseError("name: \"x\"\n\nbatchsize: 3\n"),
             "a.textproto:3: RunConfig has no field \"batchsize\"; did you mean batch_size?");
+  EXPECT_EQ(ParseRunConfig("learning_rate: 0.1", "a.textproto").status().message(),
+            "a.textproto:1: RunConfig has no field \"learning_rate\"; did you mean "
+            "optimizer.learning_rate?");
+  EXPECT_THAT(std::string(ParseRunConfig("foo: 1", "a.textproto").status().message()),
+              HasSubstr("RunConfig has no field \"foo\"; it has name, "));
   EXPECT_THAT(ParseError("batch_size: many"), HasSubstr("a.textproto:1: batch_size: "));
   EXPECT_THAT(ParseError("name: \"x\"\nmodel { layer { dense { units: -1 } } }"),
               HasSubstr("a.textproto:2: units: "));

@@ -167,7 +167,8 @@ absl::Status ValidateModel(const v1::ModelConfig& model) {
     return InvalidField("model",
                         absl::StrCat("is not given; name a run file with --run=FILE, or a model "
                                      "with --model=NAME, one of ",
-                                     absl::StrJoin(KnownModels(), ", ")));
+                                     absl::StrJoin(KnownModels(), ", "),
+                                     ", or a program of yours with --program=FILE"));
   }
   if (!model.name().empty() && !model.layer().empty()) {
     return InvalidField("model.name", absl::StrCat("is \"", model.name(),

@@ -278,7 +278,7 @@ def format_cases(scratch):
         ([*train, good, "--set=data.tfrecord.label=q"], FLAGS, "data.tfrecord.label: is for the format tfrecord only, "
          "and the data are csv"),
         *[([*train, "--data_dir=/nowhere", *form], CONFIG,
-           "data.directory: there is no /nowhere; name the data set's with --data_dir=DIR")
+           "data.directory: there is no directory /nowhere; name that of the data set with --data_dir=DIR")
           for form in ([], *[[f"--data_format={name}"] for name in (
               "idx", "image_folder", "cifar10", "cifar100", "csv", "npy", "tfrecord")])],
         ([*train, good, "--data_format=npy"], CONFIG, "data.format: is npy, but "),

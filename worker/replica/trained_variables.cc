@@ -67,10 +67,13 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> OpenCheckpoint(FileSystem* file_syst
                                                            const std::string& run_directory,
                                                            std::optional<uint64_t> step) {
   const std::string root = absl::StrCat(run_directory, "/checkpoints");
-  const absl::Status nothing = absl::NotFoundError(
-      absl::StrCat("--out: the run in ", run_directory,
-                   " has no checkpoint yet; wait for its first one (`shoal checkpoint ",
-                   run_directory, "` has one made), or name the directory of another run"));
+  const bool has_ended = FileExists(*file_system, absl::StrCat(run_directory, "/summary.json"));
+  const absl::Status nothing = absl::NotFoundError(absl::StrCat(
+      "--out: the run in ", run_directory,
+      has_ended ? " has ended without a checkpoint; start it again"
+                : absl::StrCat(" has no checkpoint yet; wait for its first one (`shoal checkpoint ",
+                               run_directory, "` has one made)"),
+      ", or name the directory of another run"));
   if (!FileExists(*file_system, root)) {
     RETURN_IF_ERROR(CheckIsRun(*file_system, run_directory));
     return nothing;

@@ -1,0 +1,21 @@
+// Describes a name in a run file or a --set that is no field of its message.
+#ifndef SHOAL_RUNTIME_CONFIG_UNKNOWN_FIELD_H_
+#define SHOAL_RUNTIME_CONFIG_UNKNOWN_FIELD_H_
+
+#include <string>
+
+namespace google::protobuf {
+class Descriptor;
+}
+
+namespace shoal {
+
+// Returns "RunConfig has no field "x"" and what the user may have meant: a field of that name in a
+// message below `type`, a similar name, or else all names. `before` is the path of the message with
+// its last dot; "": that of the whole run file, or unknown.
+std::string UnknownField(const google::protobuf::Descriptor& type, const std::string& name,
+                         const std::string& before);
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_CONFIG_UNKNOWN_FIELD_H_
