@@ -64,6 +64,7 @@ class Servers {
 void StopRun(Chief* chief, const std::string& reason) {
   v1::RequestStopRequest request;
   request.set_stop(true);
+  request.set_no_more_steps(true);
   request.set_reason(reason);
   v1::RequestStopResponse response;
   (void)chief->RequestStop(request, &response);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -121,7 +122,10 @@ std::string StatusText(const v1::GetRunStatusResponse& run, absl::Time now) {
     add("rollbacks", absl::StrCat(run.rollbacks(), ", the last from step ", last.from(), " to ",
                                   last.step(), ": ", last.reason()));
   }
-  if (run.skipped_batches() > 0) add("skipped", absl::StrCat(run.skipped_batches(), " batches"));
+  if (run.skipped_batches() > 0) {
+    add("skipped", absl::StrCat(run.skipped_batches(), " batches",
+                                run.last_skipped().empty() ? "" : "; ", run.last_skipped()));
+  }
   AppendTasks(run, &text);
   return text;
 }
@@ -197,9 +201,11 @@ std::string OverText(const std::string& directory, const Summary& summary,
   for (const auto& [name, value] : summary.test_named) {
     if (value.has_value()) absl::StrAppend(&text, ", test ", name, " ", LossText(*value));
   }
-  absl::StrAppend(&text, summary.checkpoint.has_value()
-                             ? ", checkpoint " + CheckpointNow(directory, summary)
-                             : ", no checkpoint");
+  if (summary.checkpoint.has_value()) {
+    absl::StrAppend(&text, ", checkpoint ", CheckpointNow(directory, summary));
+  } else if (!absl::StrContains(summary.exit_reason, "no checkpoint")) {
+    absl::StrAppend(&text, ", no checkpoint");
+  }
   text += ")";
   if (summary.status != "finished") text += Continue(summary, resume);
   return text;

@@ -105,6 +105,9 @@ TEST(StatusReportTest, ARunThatIsOverIsDescribedByItsSummary) {
   EXPECT_EQ(OverText("/runs/a", summary, "shoal train --run=F"),
             "the run in /runs/a is over (summary.json: failed at step 0, ps/0 died, no "
             "checkpoint); start it again: shoal train --run=F");
+  summary.exit_reason = "ps/0 died. There is no checkpoint yet";
+  EXPECT_THAT(OverText("/runs/a", summary, ""),
+              HasSubstr("ps/0 died. There is no checkpoint yet); start it again"));
 }
 
 TEST(StatusReportTest, ARunThatWasKilledHasACheckpointAndACommand) {

@@ -193,6 +193,7 @@ absl::Status ParameterServiceImpl::RequestCut(const v1::RequestCutRequest& reque
     store->ForgetEpochsBefore(request.first_kept_epoch());
     const CutAnswer answer = store->RequestCut(request.version());
     response->set_passed(answer.passed);
+    response->set_waits(answer.waits);
     response->set_newest_version(answer.newest_version);
   });
 }

@@ -239,8 +239,9 @@ absl::Status RunWorkerTask(const TaskOptions& given, const WorkerLinks& links,
   // At the run's end nobody waits for a last heartbeat, and the one under way would only keep us.
   const bool was_asked_to_end = options.shutdown->signal() != 0;
   if (status.ok() || (absl::IsCancelled(status) && !was_asked_to_end)) links.close_chief();
-  session.Stop(was_asked_to_end ? ChiefSession::Departure::kAskedToLeave
-                                : ChiefSession::Departure::kLeaves);
+  session.Stop(
+      was_asked_to_end ? ChiefSession::Departure::kAskedToLeave : ChiefSession::Departure::kLeaves,
+      was_asked_to_end ? "" : std::string(status.message()));
   links.close_chief();
   // Its place is free: a compute program may take long to end.
   if (inputs.finish != nullptr) inputs.finish(status);

@@ -118,6 +118,21 @@ void CutLedger::Request(uint64_t version) {
   if (!requested_.has_value()) requested_ = Requested{version};
 }
 
+void CutLedger::RequestReached(uint64_t newest_step) {
+  const uint64_t newest = std::max(newest_step, newest_answered_);
+  if (requested_.has_value() && requested_->version <= newest) return;
+  requested_.reset();
+  if (failed_.count(newest) == 0) requested_ = Requested{newest};
+}
+
+bool CutLedger::SomePsWaits() const {
+  if (!requested_.has_value()) return false;
+  const auto cut = cuts_.find(requested_->version);
+  return std::any_of(requested_->waiting.begin(), requested_->waiting.end(), [&](uint32_t ps) {
+    return cut == cuts_.end() || cut->second.shards.count(ps) == 0;
+  });
+}
+
 std::vector<uint32_t> CutLedger::PsToAsk() const {
   std::vector<uint32_t> ask;
   if (!requested_.has_value()) return ask;
@@ -127,21 +142,25 @@ std::vector<uint32_t> CutLedger::PsToAsk() const {
   return ask;
 }
 
-void CutLedger::OnAnswer(uint32_t ps, uint64_t version, bool passed, uint64_t newest_version) {
+void CutLedger::OnAnswer(uint32_t ps, uint64_t version, const Answer& answer) {
+  newest_answered_ = std::max(newest_answered_, answer.newest_version);
   if (!requested_.has_value() || requested_->version != version) return;
-  if (!passed) {
+  if (!answer.passed) {
     requested_->acknowledged.insert(ps);
+    if (answer.waits) requested_->waiting.insert(ps);
     return;
   }
   // Steps may be quicker than a question and its answer: farther ahead from time to time.
   const uint64_t ahead = std::min(2 * requested_->steps_ahead, kMostStepsAhead);
-  requested_ = Requested{std::max(version, newest_version) + requested_->steps_ahead, {}, ahead};
+  requested_ = Requested{std::max(version, answer.newest_version) + requested_->steps_ahead};
+  requested_->steps_ahead = ahead;
 }
 
 void CutLedger::OnRollback() {
   cuts_.clear();
   failed_.clear();
   requested_.reset();
+  newest_answered_ = 0;
 }
 
 }  // namespace shoal

@@ -72,12 +72,22 @@ class CutLedger {
   // --- A requested cut.
   // Starts the agreement on a version. Does nothing while another agreement is under way.
   void Request(uint64_t version);
+  // No slice advances any more: requests the newest version that any slice is known to have
+  // reached, in place of a later one. `newest_step` has been reported by a ps.
+  void RequestReached(uint64_t newest_step);
   bool requested() const { return requested_.has_value(); }
   uint64_t requested_version() const { return requested_->version; }
   // Returns the ps that have not agreed to the requested version.
   std::vector<uint32_t> PsToAsk() const;
-  // `newest_version` is the version of the ps's most advanced slice.
-  void OnAnswer(uint32_t ps, uint64_t version, bool passed, uint64_t newest_version);
+  struct Answer {
+    bool passed = false;
+    bool waits = false;           // Some slice of the ps has not reached the version.
+    uint64_t newest_version = 0;  // The version of the ps's most advanced slice.
+  };
+  void OnAnswer(uint32_t ps, uint64_t version, const Answer& answer);
+  // Returns whether a ps waited for the requested version when it answered and has not reported its
+  // shard since then.
+  bool SomePsWaits() const;
   // The requested version has become durable, or is given up.
   void EndRequest() { requested_.reset(); }
 
@@ -88,6 +98,7 @@ class CutLedger {
   struct Requested {
     uint64_t version = 0;
     std::set<uint32_t> acknowledged = {};
+    std::set<uint32_t> waiting = {};  // The ps that had slices below the version.
     // The distance to the most advanced slice; it grows while the ps are faster than the chief.
     uint64_t steps_ahead = 2;
   };
@@ -106,6 +117,7 @@ class CutLedger {
   std::map<uint64_t, Cut> cuts_;
   std::set<uint64_t> failed_;  // Versions above the durable one, in this lineage.
   std::optional<Requested> requested_;
+  uint64_t newest_answered_ = 0;  // The most advanced slice in the answers of this lineage.
 };
 
 }  // namespace shoal

@@ -185,15 +185,15 @@ TEST(CutLedgerTest, ARequestThatWasPassedIsNamedAgainFurtherAhead) {
   CutLedger cuts(2);
   cuts.Request(10);
   EXPECT_THAT(cuts.PsToAsk(), ElementsAre(0, 1));
-  cuts.OnAnswer(0, 10, false, 8);
-  cuts.OnAnswer(1, 10, true, 12);
+  cuts.OnAnswer(0, 10, {false, true, 8});
+  cuts.OnAnswer(1, 10, {true, false, 12});
   EXPECT_GT(cuts.requested_version(), 12u);
   EXPECT_THAT(cuts.PsToAsk(), ElementsAre(0, 1));  // all are asked again
-  cuts.OnAnswer(0, 10, false, 8);                  // an old answer
+  cuts.OnAnswer(0, 10, {false, true, 8});          // an old answer
   EXPECT_THAT(cuts.PsToAsk(), ElementsAre(0, 1));
   const uint64_t version = cuts.requested_version();
-  cuts.OnAnswer(0, version, false, 9);
-  cuts.OnAnswer(1, version, false, 12);
+  cuts.OnAnswer(0, version, {false, true, 9});
+  cuts.OnAnswer(1, version, {false, true, 12});
   EXPECT_THAT(cuts.PsToAsk(), ElementsAre());
 }
 
@@ -267,10 +267,43 @@ TEST(CutLedgerTest, ARequestedCutIsAgreedOnEvenWhenStepsAreQuickerThanAnswers) {
   while (!cuts.PsToAsk().empty()) {
     ASSERT_LT(++questions, 20);
     newest += 100;  // steps that pass until the question has arrived
-    const bool passed = newest >= cuts.requested_version();
-    cuts.OnAnswer(0, cuts.requested_version(), passed, newest);
+    CutLedger::Answer answer;
+    answer.passed = newest > cuts.requested_version();
+    answer.newest_version = newest;
+    cuts.OnAnswer(0, cuts.requested_version(), answer);
   }
   EXPECT_LT(cuts.requested_version(), newest + 1024);
+}
+
+TEST(CutLedgerTest, WhenStepsHaveEndedTheCutIsAtTheNewestVersionThatAPsHasReached) {
+  CutLedger cuts(2);
+  cuts.Request(9);  // for a stop
+  cuts.RequestReached(7);
+  EXPECT_EQ(cuts.requested_version(), 7u);
+  // ps/1 is a step ahead of the report.
+  cuts.OnAnswer(0, 7, {/*passed=*/false, /*waits=*/false, 7});
+  cuts.OnAnswer(1, 7, {/*passed=*/true, /*waits=*/false, 8});
+  cuts.RequestReached(7);
+  EXPECT_EQ(cuts.requested_version(), 8u);
+  EXPECT_THAT(cuts.PsToAsk(), ElementsAre(0, 1));
+  cuts.OnAnswer(1, 8, {/*passed=*/false, /*waits=*/false, 8});
+  EXPECT_FALSE(cuts.SomePsWaits());
+  cuts.OnAnswer(0, 8, {/*passed=*/false, /*waits=*/true, 7});
+  EXPECT_TRUE(cuts.SomePsWaits());
+  cuts.AddShard(0, 8, "cut-8", v1::ShardFile());  // a last contribution has arrived
+  EXPECT_FALSE(cuts.SomePsWaits());
+  cuts.RequestReached(8);
+  EXPECT_EQ(cuts.requested_version(), 8u);
+}
+
+TEST(CutLedgerTest, WhenStepsHaveEndedACutThatHasFailedIsNotRequestedAgain) {
+  CutLedger cuts(1);
+  cuts.Fail(7);
+  cuts.RequestReached(7);
+  EXPECT_FALSE(cuts.requested());
+  cuts.OnRollback();
+  cuts.RequestReached(7);
+  EXPECT_TRUE(cuts.requested());
 }
 
 }  // namespace

@@ -125,7 +125,7 @@ void AsyncMode::ReportBadBatch(const BadBatchReport& report) {
   // A worker that had the batch before may wake up and push it: the ps refuse it.
   bad_batches_.decisions().Announce(batch);
   bad_batches_.Publish();
-  bad_batches_.FailIfDiverging(ledger.skipped());
+  bad_batches_.EndIfDiverging(ledger.skipped());
 }
 
 absl::StatusOr<v1::LeaseBatchesResponse> AsyncMode::LeaseBatches(
@@ -238,8 +238,10 @@ void AsyncMode::FinishIfDurable(absl::Time now) {
     const bool is_stopped =
         phases.is_interrupted() &&
         (phases.phase() == v1::RunState::PHASE_WAITING || async_.last_cut_is_durable());
-    if (async_.final_cut_is_durable() || is_stopped) {
-      phases.Finish(/*at_end=*/async_.final_cut_is_durable());
+    if (async_.final_cut_is_durable()) {
+      phases.Finish(/*at_end=*/true, context_.LastCheckpoint());
+    } else if (is_stopped) {
+      context_.FinishInterrupted();
     }
   }
   NoteSlowWorker(now);

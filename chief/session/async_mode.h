@@ -44,6 +44,7 @@ class AsyncMode : public TrainingMode {
   void OnLoaded(uint32_t ps, uint64_t incarnation, const v1::LoadSlicesResponse& response) override;
   std::vector<uint32_t> EpochsToAsk(uint32_t ps) const override { return async_.EpochsToAsk(ps); }
   bool OnApplied(uint32_t ps, uint32_t epoch, const v1::GetAppliedResponse& response) override;
+  bool CanReachCut() const override { return async_.all_serve(); }
   bool AllServe() const override { return async_.all_serve(); }
   uint32_t first_kept_epoch() const override { return async_.first_kept_epoch(); }
 

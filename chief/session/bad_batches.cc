@@ -67,7 +67,7 @@ absl::Status BadBatches::ReportPoisoned(const v1::PoisonedSlice& poisoned) {
   context_.phases.Fail(absl::StrFormat(
       "variable %s is not finite after the update of step %d: training diverges; lower "
       "--learning_rate (%g there) or clip gradients. %s",
-      variable.name(), poisoned.step(), poisoned.learning_rate(), LastCheckpoint()));
+      variable.name(), poisoned.step(), poisoned.learning_rate(), context_.LastCheckpoint()));
   return absl::OkStatus();
 }
 
@@ -88,7 +88,7 @@ std::string BadBatches::Decide() {
   const uint64_t changes = decisions_.changes();
   const bool rollback = decisions_.Decide();
   Publish();
-  if (decisions_.changes() != changes && FailIfDiverging(decisions_.skipped())) return "";
+  if (decisions_.changes() != changes) EndIfDiverging(decisions_.skipped());
   return rollback ? "a bad batch had reached some slices; it is skipped now" : "";
 }
 
@@ -105,7 +105,8 @@ void BadBatches::NoteSkipped(const std::map<BatchKey, std::string>& skipped) {
   for (const v1::BatchId& batch : context_.phases.state().skipped()) known.insert(KeyOf(batch));
   for (const auto& [batch, reason] : skipped) {
     if (known.count(batch) > 0) continue;
-    context_.log.NoteTrouble(absl::StrCat(ToString(batch), " is skipped: ", reason));
+    context_.last_skipped = absl::StrCat(ToString(batch), " is skipped: ", reason);
+    context_.log.NoteTrouble(context_.last_skipped);
   }
 }
 
@@ -123,19 +124,12 @@ void BadBatches::Publish() {
   context_.phases.Changed();
 }
 
-bool BadBatches::FailIfDiverging(const std::map<BatchKey, std::string>& skipped) {
-  if (MostSkippedInARow(skipped) < kMostSkipsInARow) return false;
-  context_.phases.Fail(absl::StrFormat(
+void BadBatches::EndIfDiverging(const std::map<BatchKey, std::string>& skipped) {
+  if (MostSkippedInARow(skipped) < kMostSkipsInARow) return;
+  context_.EndAfterCheckpoint(absl::StrFormat(
       "%d batches in a row are not finite: training diverges; lower --learning_rate or clip "
-      "gradients. %s",
-      kMostSkipsInARow, LastCheckpoint()));
-  return true;
-}
-
-std::string BadBatches::LastCheckpoint() const {
-  if (!context_.has_checkpoint()) return "There is no checkpoint yet";
-  return absl::StrFormat("The last checkpoint is that of step %d, %s",
-                         context_.cuts.durable_version(), context_.cuts.durable_directory());
+      "gradients",
+      kMostSkipsInARow));
 }
 
 }  // namespace shoal

@@ -45,16 +45,14 @@ class BadBatches {
   void OnPlan();
   // Publishes the batches that are skipped or delivered if they have changed.
   void Publish();
-  // Ends the run if so many batches next to each other are skipped that it will not recover.
-  bool FailIfDiverging(const std::map<BatchKey, std::string>& skipped);
+  // Ends the run, after a checkpoint, if so many batches next to each other are skipped that it
+  // will not recover.
+  void EndIfDiverging(const std::map<BatchKey, std::string>& skipped);
 
   BadBatchDecisions& decisions() { return decisions_; }
   const BadBatchDecisions& decisions() const { return decisions_; }
 
  private:
-  // Returns text such as "The last checkpoint is that of step 4, ckpt-4", for the end of an error
-  // message.
-  std::string LastCheckpoint() const;
   // Logs the batches that are not published as skipped yet.
   void NoteSkipped(const std::map<BatchKey, std::string>& skipped);
 

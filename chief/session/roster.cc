@@ -8,6 +8,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
+#include "runtime/transport/status_conversion.h"
+
 namespace shoal {
 namespace {
 
@@ -42,6 +44,10 @@ bool Roster::OnHeartbeat(absl::Time now, const v1::HeartbeatRequest& request) {
     }
   }
   if (request.leaving()) {
+    if (!request.leaving_because().empty() && context_.phases.is_running()) {
+      context_.log.NoteTrouble(
+          absl::StrCat(task.ToString(), " ends: ", LogLineOf(request.leaving_because())));
+    }
     context_.membership.Leave(task, request.identity().incarnation(), request.asked_to_leave());
   }
   return request.leaving();

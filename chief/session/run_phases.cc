@@ -44,7 +44,18 @@ void RunPhases::Interrupt(const std::string& reason) {
   log_->NoteEvent(absl::StrCat("stopping: ", reason));
 }
 
-void RunPhases::Finish(bool at_end) {
+void RunPhases::EndWith(const std::string& message, absl::StatusCode code) {
+  if (is_over() || !ends_with_.ok()) return;
+  ends_with_ = absl::Status(code, message);
+  is_interrupted_ = true;
+  log_->NoteTrouble(absl::StrCat("making a last checkpoint before the run fails: ", message));
+}
+
+void RunPhases::Finish(bool at_end, const std::string& checkpoint) {
+  if (is_over()) return;
+  if (!ends_with_.ok()) {
+    return SetFailed(absl::StrCat(ends_with_.message(), ". ", checkpoint), ends_with_.code());
+  }
   if (at_end) is_interrupted_ = false;
   Set(v1::RunState::PHASE_DONE);
 }
@@ -56,6 +67,13 @@ void RunPhases::GoBack() {
 }
 
 void RunPhases::Fail(const std::string& message, absl::StatusCode code) {
+  if (ends_with_.ok() || is_fenced_) return SetFailed(message, code);
+  SetFailed(
+      absl::StrCat(ends_with_.message(), ". The last checkpoint could not be made: ", message),
+      ends_with_.code());
+}
+
+void RunPhases::SetFailed(const std::string& message, absl::StatusCode code) {
   if (is_over()) return;
   state_.set_failure_code(static_cast<uint32_t>(code));
   state_.set_message(message);

@@ -33,16 +33,25 @@ class RunPhases {
   uint64_t lineage() const { return state_.lineage(); }
   bool is_over() const;     // PHASE_DONE or PHASE_FAILED.
   bool is_running() const;  // PHASE_TRAINING or PHASE_STOPPING.
-  // A user has asked for a stop, and the run has not reached its end by itself.
+  // The run makes a checkpoint and ends: a user has asked for that, or EndWith was called. It has
+  // not reached its end by itself.
   bool is_interrupted() const { return is_interrupted_; }
+  // No step will be completed any more.
+  bool steps_have_ended() const { return steps_have_ended_; }
 
   void Set(v1::RunState::Phase phase);
   void Interrupt(const std::string& reason);
+  void EndSteps() { steps_have_ended_ = true; }
+  // Interrupts the run because of an error, which becomes its failure in Finish. Does nothing in a
+  // run that is over or that already ends with an error.
+  void EndWith(const std::string& message, absl::StatusCode code);
   // Ends the run. `at_end`: it was trained to its end, whether a user asked for a stop or not.
-  void Finish(bool at_end);
+  // Otherwise `checkpoint` says which one is its last; it is added to the message of an error.
+  void Finish(bool at_end, const std::string& checkpoint);
   // All ps go back to a checkpoint, under a new lineage.
   void GoBack();
-  // Ends the run with an error. Does nothing in a run that is over.
+  // Ends the run with an error at once; the error of EndWith has precedence. Does nothing in a run
+  // that is over.
   void Fail(const std::string& message,
             absl::StatusCode code = absl::StatusCode::kFailedPrecondition);
   // Another chief has taken the run over: this one ends and must not write anything more.
@@ -51,11 +60,15 @@ class RunPhases {
   absl::Status failure() const;
 
  private:
+  void SetFailed(const std::string& message, absl::StatusCode code);
+
   const uint64_t term_;
   SessionLog* const log_;
   TrainingMode* mode_ = nullptr;
   v1::RunState state_;
   bool is_interrupted_ = false;
+  bool steps_have_ended_ = false;
+  absl::Status ends_with_;  // Of EndWith.
   bool is_fenced_ = false;
 };
 

@@ -66,13 +66,13 @@ TEST_F(RunPhasesTest, ARunThatGoesBackPreparesUnderANewLineage) {
 TEST_F(RunPhasesTest, AStoppedRunEndsAsCancelledAndATrainedOneWithoutAnError) {
   phases_.Interrupt("a signal");
   EXPECT_TRUE(phases_.is_interrupted());
-  phases_.Finish(/*at_end=*/false);
+  phases_.Finish(/*at_end=*/false, "");
   EXPECT_EQ(phases_.failure(), absl::CancelledError("stopped on request"));
 
   SessionContext trained{SessionOptions()};
   trained.SetMode(std::make_unique<UnplannedMode>(&trained, &bad_batches_));
   trained.phases.Interrupt("a signal");
-  trained.phases.Finish(/*at_end=*/true);
+  trained.phases.Finish(/*at_end=*/true, "");
   EXPECT_TRUE(trained.phases.failure().ok());
   EXPECT_FALSE(trained.phases.is_interrupted());
 }
@@ -84,6 +84,26 @@ TEST_F(RunPhasesTest, TheFirstFailureRemains) {
   phases_.Fail("something else");
   EXPECT_EQ(phases_.failure(), absl::InternalError("the disk is full"));
   EXPECT_THAT(TakeNotes(), IsEmpty());
+}
+
+TEST_F(RunPhasesTest, AnErrorThatWaitsForTheLastCheckpointNamesIt) {
+  phases_.EndWith("no worker is left", absl::StatusCode::kUnavailable);
+  phases_.EndWith("something else", absl::StatusCode::kInternal);
+  EXPECT_TRUE(phases_.is_interrupted());
+  EXPECT_TRUE(phases_.failure().ok());
+  phases_.Finish(/*at_end=*/true, "The last checkpoint is that of step 7, step-7");
+  EXPECT_EQ(phases_.phase(), v1::RunState::PHASE_FAILED);
+  EXPECT_EQ(
+      phases_.failure(),
+      absl::UnavailableError("no worker is left. The last checkpoint is that of step 7, step-7"));
+}
+
+TEST_F(RunPhasesTest, AnErrorThatWaitsForTheLastCheckpointIsNotReplacedByALaterOne) {
+  phases_.EndWith("no worker is left", absl::StatusCode::kUnavailable);
+  phases_.Fail("ps/0 is gone", absl::StatusCode::kInternal);
+  EXPECT_EQ(phases_.failure(),
+            absl::UnavailableError("no worker is left. The last checkpoint could not be made: "
+                                   "ps/0 is gone"));
 }
 
 using FencedRunTest = TrainingSessionTest;

@@ -61,6 +61,25 @@ void SessionContext::NoteGap(absl::Time now, uint64_t step, uint64_t newest) {
                                        reporter(), step, newest));
 }
 
+bool SessionContext::EndsWithoutSteps() const {
+  return phases.is_interrupted() &&
+         (phases.steps_have_ended() || membership.Live(Job::kWorker).empty());
+}
+
+void SessionContext::EndAfterCheckpoint(const std::string& message, absl::StatusCode code) {
+  phases.EndWith(message, code);
+  if (phases.is_over()) return;
+  mode->RequestCut();
+}
+
+void SessionContext::FinishInterrupted() { phases.Finish(/*at_end=*/false, LastCheckpoint()); }
+
+std::string SessionContext::LastCheckpoint() const {
+  if (!has_checkpoint()) return "There is no checkpoint yet";
+  return absl::StrFormat("The last checkpoint is that of step %d, %s", cuts.durable_version(),
+                         cuts.durable_directory());
+}
+
 void SessionContext::NameFigures(v1::StepReport* report) const {
   report->set_classifies(model->classifies());
   for (const v1::MetricSpec& metric : model->metrics()) report->add_metric_names(metric.name());

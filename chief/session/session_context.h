@@ -68,6 +68,16 @@ struct SessionContext {
   // Returns whether the run has a durable checkpoint. If not, restarted ps begin with the initial
   // values, which are version 0.
   bool has_checkpoint() const { return !cuts.durable_directory().empty(); }
+  // Returns whether the run makes its last checkpoint, and no step will be completed before it.
+  bool EndsWithoutSteps() const;
+  // Ends the run with an error after a last checkpoint of what all ps have applied. Every error
+  // that strikes while all ps live ends the run here; the others call phases.Fail.
+  void EndAfterCheckpoint(const std::string& message,
+                          absl::StatusCode code = absl::StatusCode::kFailedPrecondition);
+  // The last checkpoint of an interrupted run is durable, or cannot be made.
+  void FinishInterrupted();
+  // "The last checkpoint is that of step 7, step-7", as a part of a message.
+  std::string LastCheckpoint() const;
   // Adds to a ps's report of a step what only the chief knows: which figures the model has.
   void NameFigures(v1::StepReport* report) const;
   // Fills in the chief as the sender of a command.
@@ -86,6 +96,8 @@ struct SessionContext {
   TrainingProgress progress;
   uint64_t num_rollbacks = 0;
   v1::GetRunStatusResponse::Rollback last_rollback;
+  std::string
+      last_skipped;  // "batch 3 of epoch 0 is skipped: ..."; empty: this chief skipped none.
 
   // The first worker's declaration and what follows from it; none before it has registered.
   std::optional<v1::ModelDeclaration> model;

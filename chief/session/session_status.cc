@@ -125,6 +125,7 @@ v1::GetRunStatusResponse SessionStatus::Describe(absl::Time now) const {
   response.set_last_checkpoint(checkpoints_.durable_directory());
   response.set_last_checkpoint_step(checkpoints_.durable_version());
   response.set_skipped_batches(context_.mode->skipped().size());
+  response.set_last_skipped(context_.last_skipped);
   response.set_failed_checkpoints(checkpoints_.num_failed());
   response.set_last_failure(checkpoints_.last_failure());
   response.set_rollbacks(context_.num_rollbacks);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 
@@ -120,6 +121,14 @@ uint64_t SyncMode::RequestCut() {
   return context_.cuts.durable_version();
 }
 
+bool SyncMode::CanReachCut() const {
+  const std::vector<uint32_t> owners = context_.cuts.PsWithSlices();
+  const bool all_live = std::all_of(owners.begin(), owners.end(),
+                                    [this](uint32_t ps) { return context_.IsLivePs(ps); });
+  return all_live && context_.cuts.requested() && !context_.cuts.SomePsWaits() &&
+         held_lines_.empty();
+}
+
 bool SyncMode::SaveNow() {
   if (newest_step_ + 2 >= context_.plan->last_step) return false;
   context_.cuts.Request(newest_step_ + 2);
@@ -157,12 +166,8 @@ void SyncMode::Advance(absl::Time /*now*/) {
     const uint64_t step = line.report.step();
     if (plan.evaluations.Contains(plan.steps, step) && evaluations.num_blocks() > 0) {
       line.evaluation = evaluations.Total(step);
-      // A worker that contributes to a later step has evaluated its blocks before. A block that is
-      // missing now was with a worker that died and whose batch is skipped: it will not come.
       if (!line.evaluation.has_value()) {
-        const bool last_is_evaluated =
-            step + 1 == plan.last_step && evaluations.NumMissing(plan.last_step) == 0;
-        if (newest_step_ < step + 2 && !last_is_evaluated) return;
+        if (!WillLackEvaluation(step)) break;
         context_.log.NoteTrouble(
             absl::StrFormat("no evaluation of step %d: a worker died with a part of it", step));
       }
@@ -171,6 +176,18 @@ void SyncMode::Advance(absl::Time /*now*/) {
     held_lines_.pop_front();
     if (step > 1) evaluations.ForgetBelow(std::min(step, context_.cuts.durable_version()));
   }
+  if (context_.EndsWithoutSteps() && context_.phases.phase() == v1::RunState::PHASE_TRAINING) {
+    context_.cuts.RequestReached(newest_step_);
+  }
+}
+
+bool SyncMode::WillLackEvaluation(uint64_t step) const {
+  // A worker that contributes to a later step has evaluated its blocks before. A block that is
+  // missing then was with a worker that died and whose batch is skipped.
+  const uint64_t last_step = context_.plan->last_step;
+  const bool last_is_evaluated =
+      step + 1 == last_step && context_.evaluations->NumMissing(last_step) == 0;
+  return newest_step_ >= step + 2 || last_is_evaluated || context_.phases.steps_have_ended();
 }
 
 // A durable cut has all its lines: those of later steps are void if the run goes back to it.
@@ -189,14 +206,14 @@ void SyncMode::FinishIfDurable(absl::Time /*now*/) {
   RunPhases& phases = context_.phases;
   if (phases.is_over()) return;
   const CutLedger& cuts = context_.cuts;
-  if (IsAtEnd()) return phases.Finish(/*at_end=*/true);
+  if (IsAtEnd()) return phases.Finish(/*at_end=*/true, context_.LastCheckpoint());
   const bool is_stopped =
       phases.is_interrupted() &&
       (phases.phase() == v1::RunState::PHASE_WAITING ||
        (cuts.requested() && cuts.durable_version() >= cuts.requested_version()));
   if (!is_stopped) return;
   ForgetLinesAbove(cuts.newest_taken());
-  phases.Finish(/*at_end=*/false);
+  context_.FinishInterrupted();
 }
 
 void SyncMode::ForgetLinesAbove(uint64_t version) {

@@ -48,6 +48,7 @@ class SyncMode : public TrainingMode {
 
   bool CanCut() const override;
   uint64_t RequestCut() override;
+  bool CanReachCut() const override;
   bool SaveNow() override;
   uint64_t StepsPerEpoch() const override;
   absl::Status CheckVersion(uint64_t version) const override;
@@ -62,6 +63,8 @@ class SyncMode : public TrainingMode {
  private:
   bool HasGradient(uint32_t slice) const;
   bool IsAtEnd() const;
+  // Returns whether the evaluation of the step, which is not complete, cannot become complete.
+  bool WillLackEvaluation(uint64_t step) const;
   // Workers may be beyond the last checkpoint of a stop; a resume computes those steps again.
   void ForgetLinesAbove(uint64_t version);
 

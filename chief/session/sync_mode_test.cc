@@ -1,4 +1,5 @@
 #include <cstdint>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -10,7 +11,11 @@
 namespace shoal {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 using SyncModeTest = TrainingSessionTest;
 
@@ -54,6 +59,98 @@ TEST_F(SyncModeTest, AStopKeepsTheLinesOfALaterCheckpointThatIsBeingWritten) {
   EXPECT_EQ(session_->mode().newest_step(), version + 1);
   // All tasks end with this status, which differs from that of a run that was trained to its end.
   EXPECT_EQ(session_->failure(), absl::CancelledError("stopped on request"));
+}
+
+class LastCutTest : public TrainingSessionTest {
+ protected:
+  // Trains up to a step, of which ps/1 may not have all contributions.
+  void TrainUpTo(uint64_t step, uint64_t version_of_ps_1) {
+    StartTraining();
+    ReportStepsUpTo(step);
+    ps_versions_[0] = step;
+    ps_versions_[1] = version_of_ps_1;
+    answer_cuts_ = true;
+  }
+  void StopWithoutWorkers() {
+    v1::RequestStopRequest stop;
+    stop.set_stop(true);
+    stop.set_no_more_steps(true);
+    ASSERT_TRUE(session_->RequestStop(now_, stop).ok());
+    Act();
+  }
+};
+
+TEST_F(LastCutTest, AStopThatNoWorkerServesSavesTheLastStep) {
+  TrainUpTo(3, 3);
+  StopWithoutWorkers();
+  EXPECT_THAT(cut_versions_, ElementsAre(3, 3));
+  PassTime(10, ps_);  // It may take its time, unlike a cut that needs another step.
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_TRAINING);
+  Cut(3);
+  ASSERT_EQ(manifests_.size(), 1u);
+  ManifestIsWritten(manifests_[0]);
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_DONE);
+  EXPECT_EQ(session_->mode().newest_step(), 3u);
+}
+
+TEST_F(LastCutTest, AStepThatWasNotReportedYetIsSavedToo) {
+  TrainUpTo(3, 3);
+  ps_versions_[0] = ps_versions_[1] = 4;
+  StopWithoutWorkers();
+  PassTime(1, ps_);
+  ASSERT_FALSE(cut_versions_.empty());
+  EXPECT_EQ(cut_versions_.back(), 4u);
+  Cut(4);
+  ASSERT_EQ(manifests_.size(), 1u);
+  ManifestIsWritten(manifests_[0]);
+  EXPECT_EQ(session_->mode().newest_step(), 4u);
+}
+
+TEST_F(LastCutTest, AStepThatOnePsLacksIsNotWaitedForLong) {
+  TrainUpTo(3, 2);
+  StopWithoutWorkers();
+  PassTime(1, ps_);
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_TRAINING);
+  PassTime(4, ps_);
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_DONE);
+  EXPECT_THAT(notes_, Contains("no checkpoint in time; there is none"));
+}
+
+TEST_F(LastCutTest, AStepThatIsInTheLastCheckpointIsNotSavedAgain) {
+  StartTraining();
+  Cut(2);
+  ManifestIsWritten(manifests_[0]);
+  StopWithoutWorkers();
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_DONE);
+  EXPECT_THAT(cut_versions_, IsEmpty());
+}
+
+TEST_F(LastCutTest, ItDoesNotWaitForAnEvaluation) {
+  evaluation_blocks_ = 1;
+  StartTraining();
+  const uint64_t last_step = session_->plan()->last_step;
+  ReportStepsUpTo(last_step);  // The run evaluates it.
+  StopWithoutWorkers();
+  Cut(last_step);
+  ASSERT_EQ(manifests_.size(), 1u);
+  ManifestIsWritten(manifests_[0]);
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_DONE);
+  EXPECT_THAT(notes_, Contains(HasSubstr("no evaluation of step")));
+}
+
+TEST_F(LastCutTest, AnErrorWaitsForItAndNamesIt) {
+  TrainUpTo(3, 3);
+  PassTime(320, ps_);  // Their leases end, then cluster.wait_seconds.
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_TRAINING);
+  EXPECT_THAT(cut_versions_, Contains(3));
+  Cut(3);
+  ASSERT_EQ(manifests_.size(), 1u);
+  ManifestIsWritten(manifests_[0]);
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_FAILED);
+  EXPECT_TRUE(absl::IsUnavailable(session_->failure()));
+  EXPECT_THAT(std::string(session_->failure().message()),
+              AllOf(HasSubstr("any of worker/0 to worker/1 to come back"),
+                    HasSubstr(". The last checkpoint is that of step 3, cut-3")));
 }
 
 TEST_F(SyncModeTest, AGapInTheStepsIsAnsweredWithTheLastStepBeforeIt) {

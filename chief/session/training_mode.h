@@ -94,6 +94,8 @@ class TrainingMode {
   // Asks for a cut on behalf of a user and returns its version; where none can be made, the version
   // of the durable one.
   virtual uint64_t RequestCut() = 0;
+  // Returns whether the requested cut may become complete without another step.
+  virtual bool CanReachCut() const { return false; }
   // Asks for a cut because enough time has passed. Returns false if the last cut of the run is
   // near.
   virtual bool SaveNow() = 0;

@@ -186,8 +186,8 @@ absl::StatusOr<uint64_t> TrainingSession::RequestStop(absl::Time now,
   }
   if (request.stop() && !context_.phases.is_interrupted()) {
     context_.phases.Interrupt(request.reason());
-    waits_.OnStop(now);
   }
+  if (request.stop() && request.no_more_steps()) context_.phases.EndSteps();
   ASSIGN_OR_RETURN(const uint64_t version, checkpoints_.Request(now, request.stop()));
   Progress(now);
   return version;
@@ -221,7 +221,8 @@ class TrainingSession::AnswerHandler {
   void operator()(const v1::RequestCutResponse& response) const {
     if (!IsOfThisLineage<v1::RequestCutRequest>()) return;
     const uint64_t version = std::get<v1::RequestCutRequest>(command_.request).version();
-    context_.cuts.OnAnswer(command_.ps, version, response.passed(), response.newest_version());
+    context_.cuts.OnAnswer(command_.ps, version,
+                           {response.passed(), response.waits(), response.newest_version()});
   }
   void operator()(const v1::WithholdBatchResponse& response) const {
     session_.bad_batches_.OnWithheld(command_, response);

@@ -137,12 +137,24 @@ class TrainingSessionTest : public ::testing::Test {
           session_->OnAnswer(now_, command, v1::LoadSlicesResponse());
         }
       }
+      if (const auto* cut = std::get_if<v1::RequestCutRequest>(&command.request)) {
+        cut_versions_.push_back(cut->version());
+        if (answer_cuts_) session_->OnAnswer(now_, command, CutAnswerOf(command.ps, *cut));
+      }
     }
     for (const SessionRecord& record : session_->TakeRecords()) {
       if (const auto* note = std::get_if<SessionNote>(&record)) notes_.push_back(note->text);
       if (const auto* write = std::get_if<ManifestToWrite>(&record)) manifests_.push_back(*write);
       if (const auto* cut = std::get_if<CutGivenUp>(&record)) given_up_.push_back(*cut);
     }
+  }
+
+  v1::RequestCutResponse CutAnswerOf(uint32_t ps, const v1::RequestCutRequest& request) const {
+    v1::RequestCutResponse response;
+    response.set_newest_version(ps_versions_[ps]);
+    response.set_passed(ps_versions_[ps] > request.version());
+    response.set_waits(ps_versions_[ps] < request.version());
+    return response;
   }
 
   void StartTraining() {
@@ -152,14 +164,18 @@ class TrainingSessionTest : public ::testing::Test {
     ASSERT_EQ(session_->state().phase(), v1::RunState::PHASE_TRAINING);
   }
 
-  // Both ps have passed the version and written their shards of it.
-  void Cut(uint64_t version) {
+  void ReportStepsUpTo(uint64_t version) {
     v1::ReportStepsRequest steps;
     *steps.mutable_identity() = IdentityOf(v1::JOB_PS, 0);
     for (uint64_t step = session_->mode().newest_step() + 1; step <= version; ++step) {
       steps.add_steps()->set_step(step);
     }
     ASSERT_TRUE(session_->ReportSteps(now_, steps).ok());
+  }
+
+  // Both ps have passed the version and written their shards of it.
+  void Cut(uint64_t version) {
+    ReportStepsUpTo(version);
     for (const uint32_t ps : {0u, 1u}) {
       v1::ReportShardRequest shard;
       *shard.mutable_identity() = IdentityOf(v1::JOB_PS, ps);
@@ -182,6 +198,9 @@ class TrainingSessionTest : public ::testing::Test {
   std::map<std::pair<v1::Job, uint32_t>, v1::Identity> tasks_;
   std::optional<uint32_t> hanging_ps_;
   std::map<uint32_t, absl::Status> load_errors_;  // The answers to loads, by ps.
+  bool answer_cuts_ = false;                      // The ps answer requests of cuts,
+  uint64_t ps_versions_[2] = {0, 0};              // when their slices have these versions.
+  std::vector<uint64_t> cut_versions_;            // Of all requests.
   uint64_t evaluation_blocks_ = 0;
   uint64_t initial_values_ = 0;  // Worker 0 declares this number, worker i this number + i.
   std::map<uint32_t, v1::HeartbeatRequest> activities_;  // of workers

@@ -54,7 +54,7 @@ class UnplannedMode : public TrainingMode {
   std::optional<uint64_t> NewestWrittenVersion(absl::Time /*now*/) override { return std::nullopt; }
   void FinishIfDurable(absl::Time /*now*/) override {
     if (!context_.phases.is_over() && context_.phases.is_interrupted()) {
-      context_.phases.Finish(/*at_end=*/false);
+      context_.FinishInterrupted();
     }
   }
 

@@ -10,7 +10,9 @@
 namespace shoal {
 namespace {
 
-constexpr absl::Duration kShardsWait = absl::Seconds(2);
+// How long a last checkpoint that needs another step waits for it when no worker is left:
+// contributions of workers that died may still be on their way.
+constexpr absl::Duration kLastContributions = absl::Seconds(2);
 
 // Log lines need whole seconds only.
 std::string Seconds(absl::Duration duration) {
@@ -18,8 +20,6 @@ std::string Seconds(absl::Duration duration) {
 }
 
 }  // namespace
-
-void Waits::OnStop(absl::Time now) { stop_deadline_ = now + context_.options.stop_wait; }
 
 std::string Waits::AnyWorker() const {
   const uint32_t replicas = context_.num_replicas();
@@ -168,9 +168,15 @@ void Waits::CheckCurrent(absl::Time now) {
   next_note_ = now + options.wait_note;
   const Text text = Describe(kind);
   if (too_long) {
-    context_.phases.Fail(absl::StrFormat("waited %s for %s %s; %s, or raise cluster.wait_seconds",
-                                         Seconds(waited), text.whom, text.what, text.remedy),
-                         absl::StatusCode::kUnavailable);
+    const std::string message =
+        absl::StrFormat("waited %s for %s %s; %s, or raise cluster.wait_seconds", Seconds(waited),
+                        text.whom, text.what, text.remedy);
+    if (kind == Kind::kWorkers || kind == Kind::kProgress) {
+      context_.phases.EndSteps();
+      context_.EndAfterCheckpoint(message, absl::StatusCode::kUnavailable);
+    } else {
+      context_.phases.Fail(message, absl::StatusCode::kUnavailable);
+    }
     return;
   }
   if (noted_.empty()) ++num_waits_;
@@ -214,18 +220,18 @@ bool Waits::CheckLostPs(absl::Time now) {
 
 bool Waits::CheckStop(absl::Time now) {
   if (!context_.phases.is_interrupted()) return true;
-  // No step is completed without workers: only shards that are being written can still arrive.
-  if (context_.phases.phase() == v1::RunState::PHASE_TRAINING &&
-      context_.membership.Live(Job::kWorker).empty()) {
-    stop_deadline_ = std::min(stop_deadline_, now + kShardsWait);
-  }
-  if (now <= stop_deadline_) return true;
+  stop_deadline_ = std::min(stop_deadline_, now + context_.options.stop_wait);
+  const bool needs_a_step = context_.phases.phase() == v1::RunState::PHASE_TRAINING &&
+                            context_.EndsWithoutSteps() && !context_.mode->CanReachCut();
+  steps_deadline_ =
+      needs_a_step ? std::min(steps_deadline_, now + kLastContributions) : absl::InfiniteFuture();
+  if (now <= std::min(stop_deadline_, steps_deadline_)) return true;
   context_.log.NoteTrouble(
       context_.has_checkpoint()
           ? absl::StrFormat("no new checkpoint in time; the newest is of step %d",
                             context_.cuts.durable_version())
           : "no checkpoint in time; there is none");
-  context_.phases.Set(v1::RunState::PHASE_DONE);
+  context_.FinishInterrupted();
   return false;
 }
 

@@ -21,8 +21,6 @@ class Waits {
   Waits(SessionContext* context, const Admission* admission, const Roster* roster)
       : context_(*context), admission_(*admission), roster_(*roster) {}
 
-  // A user has requested a stop. Its checkpoint must be complete within stop_wait from now.
-  void OnStop(absl::Time now);
   // Looks at all waits and their deadlines.
   void Check(absl::Time now);
 
@@ -67,7 +65,9 @@ class Waits {
   SessionContext& context_;
   const Admission& admission_;
   const Roster& roster_;
-  absl::Time stop_deadline_ = absl::InfiniteFuture();
+  absl::Time stop_deadline_ = absl::InfiniteFuture();  // Set when the run is interrupted.
+  // Set while the last checkpoint needs another step and no worker computes it.
+  absl::Time steps_deadline_ = absl::InfiniteFuture();
   Kind kind_ = Kind::kNone;
   absl::Time since_ = absl::InfinitePast();
   absl::Time next_note_ = absl::InfiniteFuture();

@@ -33,9 +33,10 @@ std::optional<v1::GetRunStatusResponse> ChiefLink::status() const {
   return status_;
 }
 
-void ChiefLink::RequestCheckpoint(bool stop, const std::string& reason) {
+void ChiefLink::RequestCheckpoint(End end, const std::string& reason) {
   v1::RequestStopRequest request;
-  request.set_stop(stop);
+  request.set_stop(end != End::kNone);
+  request.set_no_more_steps(end == End::kWithoutSteps);
   request.set_reason(reason);
   MutexLock lock(&mutex_);
   stops_.push_back(std::move(request));

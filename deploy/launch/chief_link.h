@@ -32,8 +32,10 @@ class ChiefLink {
   // The newest answer; absent before the first.
   std::optional<v1::GetRunStatusResponse> status() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Asks for a checkpoint and, if `stop`, for the end of the run. Repeated until the chief answers.
-  void RequestCheckpoint(bool stop, const std::string& reason) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Asks for a checkpoint, and for the end of the run if `end` is not kNone. kWithoutSteps: no
+  // worker will complete another step. Repeated until the chief answers.
+  enum class End { kNone, kAfterSteps, kWithoutSteps };
+  void RequestCheckpoint(End end, const std::string& reason) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Reports that the worker crashed, and the batch that it was computing. Repeated until the chief
   // answers.

@@ -119,6 +119,7 @@ absl::Status Launcher::StartAll() {
 }
 
 absl::Status Launcher::StartTask(Task* task) {
+  task->was_restarted = task->child != nullptr;
   ChildOptions child;
   child.name = task->id.ToString();
   child.log_file = LogPath(task->id);
@@ -142,11 +143,11 @@ absl::Status Launcher::StartTask(Task* task) {
   if (task->id.job == Job::kWorker) {
     const uint32_t local = places == nullptr ? task->id.index : places->LocalIndex(task->id);
     child.args.push_back(absl::StrCat("--local_worker=", local));
-    task->shows_gpus = local == 0 && task->restarts == 0 && (places != nullptr || is_own);
+    task->shows_gpus = local == 0 && !task->was_restarted && (places != nullptr || is_own);
   }
   child.args.insert(child.args.end(), options_.task_flags.begin(), options_.task_flags.end());
   if (places != nullptr) {
-    child.args = places->Command(task->id, task->restarts > 0, child.log_file, child.args);
+    child.args = places->Command(task->id, task->was_restarted, child.log_file, child.args);
   }
   task->started = clock_.Now();
   task->gone = std::max(task->gone, NewestListed(link_.get(), task->id));
@@ -213,7 +214,7 @@ absl::Status Launcher::Watch() {
     PassOnRequests();
     ShowGpus();
     if (clock_.Now() >= stop_deadline_) {
-      if (!no_workers_.ok()) return EndedWithoutWorkers();
+      if (!ends_with_.ok()) return EndedAfterCheckpoint();
       return absl::CancelledError(absl::StrCat("stopped; no checkpoint could be made within ",
                                                absl::FormatDuration(options_.stop_timeout),
                                                "; the last one is kept"));
@@ -243,6 +244,8 @@ void Launcher::ShowProgress() {
   if (status.has_value()) {
     progress->SetPlan(PlanOf(options_.run, status->state()));
     ShowReturns(*status);
+    ShowSkipped(*status);
+    ForgetCrashesOn(status->state());
     ShowFailure(*status);
   }
   const MetricsTail::News news = metrics_->Read();
@@ -284,6 +287,13 @@ void Launcher::ShowReturns(const v1::GetRunStatusResponse& status) {
   rollbacks_ = status.rollbacks();
 }
 
+void Launcher::ShowSkipped(const v1::GetRunStatusResponse& status) {
+  if (status.last_skipped() == last_skipped_) return;
+  last_skipped_ = status.last_skipped();
+  options_.progress->Print(
+      absl::StrCat("warning: ", last_skipped_, " (", status.skipped_batches(), " so far)"));
+}
+
 void Launcher::ShowFailure(const v1::GetRunStatusResponse& status) {
   if (status.last_checkpoint() != last_checkpoint_) checkpoint_failure_.clear();
   last_checkpoint_ = status.last_checkpoint();
@@ -312,12 +322,12 @@ void Launcher::PassOnRequests() {
           "SIGUSR1: there is nothing to save yet; send it again once the run trains");
       return;
     }
-    link_->RequestCheckpoint(/*stop=*/false, "SIGUSR1");
+    link_->RequestCheckpoint(ChiefLink::End::kNone, "SIGUSR1");
   }
   if (!options_.shutdown->requested() || stop_deadline_ != absl::InfiniteFuture()) return;
   stop_deadline_ = clock_.Now() + options_.stop_timeout;
   options_.progress->Print("stopping: making a checkpoint first; once more stops at once");
-  link_->RequestCheckpoint(/*stop=*/true,
+  link_->RequestCheckpoint(ChiefLink::End::kAfterSteps,
                            options_.shutdown->signal() == SIGINT ? "Ctrl-C" : "asked to stop");
 }
 
@@ -337,7 +347,7 @@ absl::Status Launcher::EndAll(absl::Duration patience) {
   for (Task* task : all) {
     if (task->child == nullptr) continue;
     const bool outside =
-        task->id.job == Job::kWorker && (task->restarts > 0 || IsOutOfRun(task->id));
+        task->id.job == Job::kWorker && (task->was_restarted || IsOutOfRun(task->id));
     const absl::Time end = now + PatienceWith(*task, outside, patience);
     const absl::Duration left = std::max(end - clock_.Now(), absl::ZeroDuration());
     const std::optional<ChildExit> exit = task->child->WaitFor(left);

@@ -16,17 +16,18 @@
 #include "absl/time/time.h"
 
 #include "base/clock.h"
+#include "deploy/launch/chief_link.h"
 #include "deploy/launch/program_failures.h"
 #include "proto/v1/chief_service.pb.h"
 #include "proto/v1/run_config.pb.h"
 #include "runtime/cluster/task.h"
 #include "runtime/observability/metrics_tail.h"
+#include "runtime/plan/batch_key.h"
 #include "runtime/process/child.h"
 #include "runtime/rpc/chief_client.h"
 
 namespace shoal {
 
-class ChiefLink;
 class FileSystem;
 class ProgressReporter;
 class ShutdownNotification;
@@ -43,7 +44,7 @@ class TaskPlaces;
 //   ps dies                restarted, kMaxPsRestarts times each; the chief rolls the run back
 //   ps loses its lease     killed, then as if it had died
 //   any ends with a permanent exit code (2, 64, 65, 78)
-//                          no restart: the run ends with it
+//                          no restart: the run ends with it, after a checkpoint if it is a worker
 //   shutdown is requested  the chief is asked for a checkpoint and the end
 class Launcher {
  public:
@@ -96,7 +97,8 @@ class Launcher {
     TaskId id;
     std::unique_ptr<Child> child;  // Null: given up.
     uint32_t restarts = 0;         // Those that count.
-    absl::Time started;            // When its child was started.
+    bool was_restarted = false;
+    absl::Time started;  // When its child was started.
     bool ended = false;
     bool shows_gpus = false;  // True if its line about the GPUs of its host was not shown yet.
     std::string address;
@@ -121,8 +123,18 @@ class Launcher {
   absl::Status CheckTask(Task* task);
   // Returns whether the run was asked to stop or has stopped, so that tasks end with 143.
   bool IsStopping() const;
+  // Returns whether the run trains or makes its last checkpoint, as far as the chief last reported.
+  bool Trains() const;
   // Forgets the restarts of a task that has lived for long.
   void ForgetRestarts(Task* task) const;
+  // Reports the crash of a worker to the chief. Returns whether another process had crashed on the
+  // same batch before, so that the chief can skip it.
+  bool ReportCrash(TaskId worker, const ChildExit& exit);
+  // Forgets the restarts after crashes on batches that the chief has skipped: they do not happen
+  // again.
+  void ForgetCrashesOn(const v1::RunState& state);
+  // A worker has ended with an error that a restart does not mend.
+  void OnWorkerFailed(Task* task, const ChildExit& exit);
   absl::Status OnWorkerDied(Task* task, const ChildExit& exit);
   // Returns why the compute program of a worker failed, if that ended the worker.
   std::optional<ProgramFailure> ProgramFailureOf(const Task& task) const;
@@ -141,12 +153,11 @@ class Launcher {
   // Ends a ps that has lost its place although it lives: one that is stopped (SIGSTOP, a debugger)
   // would never come back, and the run waits for it.
   void EndPsWithoutPlace();
-  // Asks the chief to save the state of the run: in ASYNC a new checkpoint, in SYNC one that is
-  // being written. `why` is the run's error.
-  void EndWithoutWorkers(const absl::Status& why, const std::string& reason);
-  // Returns an error that names the worker and the checkpoint to resume from, and writes it to
-  // summary.json.
-  absl::Status EndedWithoutWorkers() const;
+  // Ends the run with the error `why`, after a last checkpoint. `end` says whether the other
+  // workers may still complete steps. Does nothing in a run that ends with an error already.
+  void EndAfterCheckpoint(const absl::Status& why, ChiefLink::End end, const std::string& reason);
+  // Returns that error with the checkpoint to resume from, and writes it to summary.json.
+  absl::Status EndedAfterCheckpoint() const;
   absl::Status ChiefResult(const ChildExit& exit) const;
   // Returns an error that quotes the last lines of the task's log.
   absl::Status Failure(const Task& task, const ChildExit& exit) const;
@@ -160,6 +171,8 @@ class Launcher {
   void ShowWithoutLines(const v1::GetRunStatusResponse& status);
   // Shows where the run resumed, and every rollback.
   void ShowReturns(const v1::GetRunStatusResponse& status);
+  // Shows each batch that is skipped.
+  void ShowSkipped(const v1::GetRunStatusResponse& status);
   // Warns when checkpoints begin to fail.
   void ShowFailure(const v1::GetRunStatusResponse& status);
   // Waits for the other tasks after the chief has ended and kills those that do not end in time.
@@ -187,7 +200,8 @@ class Launcher {
   std::string summary_before_;  // summary.json of an earlier start; "" if none.
   uint64_t step_before_ = 0;    // The last step of an earlier start; 0 if none.
   bool resume_is_shown_ = false;
-  uint64_t rollbacks_ = 0;  // The counts that the chief last reported,
+  std::string last_skipped_;  // What the chief last reported of skipped batches.
+  uint64_t rollbacks_ = 0;    // The counts that the chief last reported,
   uint64_t failed_checkpoints_ = 0;
   std::string last_checkpoint_;  // and the newest that could be made.
   std::string checkpoint_failure_;
@@ -196,8 +210,15 @@ class Launcher {
   bool metrics_fail_ = false;
   int checkpoints_asked_ = 0;
   ProgramFailures program_failures_;
-  // If not OK, why no worker is left or can get further; the chief ends the run then.
-  absl::Status no_workers_;
+  // Crashes whose restart counts, or did not have to count, on batches that may be skipped.
+  struct Crash {
+    BatchKey batch;
+    TaskId worker;
+    bool counts = true;
+  };
+  std::vector<Crash> crashes_;
+  // If not OK, the error with which the run ends once the chief has made its last checkpoint.
+  absl::Status ends_with_;
   absl::Time stop_deadline_ = absl::InfiniteFuture();
 };
 

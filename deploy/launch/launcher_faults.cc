@@ -8,7 +8,6 @@
 #include "absl/strings/str_join.h"
 
 #include "base/file_system.h"
-#include "deploy/launch/chief_link.h"
 #include "deploy/launch/launcher.h"
 #include "deploy/launch/reconstructed_summary.h"
 #include "deploy/launch/task_places.h"
@@ -62,7 +61,11 @@ absl::Status Launcher::CheckTask(Task* task) {
       return absl::OkStatus();
     }
   }
-  if (IsPermanent(*exit)) return Failure(*task, *exit);
+  if (IsPermanent(*exit)) {
+    if (task->id.job != Job::kWorker || !Trains()) return Failure(*task, *exit);
+    OnWorkerFailed(task, *exit);
+    return absl::OkStatus();
+  }
   ForgetRestarts(task);
   return task->id.job == Job::kPs ? OnPsDied(task, *exit) : OnWorkerDied(task, *exit);
 }
@@ -74,6 +77,25 @@ bool Launcher::IsStopping() const {
                                  status->state().phase() == v1::RunState::PHASE_DONE));
 }
 
+bool Launcher::Trains() const {
+  const std::optional<v1::GetRunStatusResponse> status = link_->status();
+  return status.has_value() && (status->state().phase() == v1::RunState::PHASE_TRAINING ||
+                                status->state().phase() == v1::RunState::PHASE_STOPPING);
+}
+
+void Launcher::OnWorkerFailed(Task* task, const ChildExit& exit) {
+  const absl::Status why = Failure(*task, exit);
+  if (ends_with_.ok()) {
+    options_.progress->Print(absl::StrCat(task->id.ToString(), " failed (", exit.Describe(),
+                                          "), and a restart would not help; the run makes a ",
+                                          "checkpoint and ends; log: ", LogPath(task->id)));
+  }
+  const bool is_last = WorkersLeft() == 1;
+  EndAfterCheckpoint(why, is_last ? ChiefLink::End::kWithoutSteps : ChiefLink::End::kAfterSteps,
+                     absl::StrCat(task->id.ToString(), " failed"));
+  task->child.reset();
+}
+
 void Launcher::ForgetRestarts(Task* task) const {
   if (clock_.Now() - task->started >= options_.restarts_forgotten) task->restarts = 0;
 }
@@ -81,11 +103,8 @@ void Launcher::ForgetRestarts(Task* task) const {
 absl::Status Launcher::OnWorkerDied(Task* task, const ChildExit& exit) {
   const uint32_t limit = options_.run.cluster().max_worker_restarts();
   PrintLogEnd(task->id);
-  if (exit.crashed()) {
-    link_->ReportCrash(task->id, ReadBatchMark(BatchMarkPath(options_.run.out(), task->id.index)),
-                       exit.Describe());
-  }
-  if (!no_workers_.ok()) {  // The run ends.
+  const bool identifies_batch = exit.crashed() && ReportCrash(task->id, exit);
+  if (!ends_with_.ok()) {  // The run ends.
     task->child.reset();
     return absl::OkStatus();
   }
@@ -96,12 +115,17 @@ absl::Status Launcher::OnWorkerDied(Task* task, const ChildExit& exit) {
   if (failure.has_value() && failure->names_a_line && exit.number == kExitInternalError &&
       program_failures_.IsBug(WorkersLeft())) {
     options_.progress->Print(absl::StrCat(died, "; no worker gets further, so the run ends", log));
-    EndWithoutWorkers(
+    EndAfterCheckpoint(
         absl::InternalError(absl::StrCat(failure->cause, " (the program of every worker fails here",
                                          ", also when it is started again", log, ")")),
-        "no worker gets further");
+        ChiefLink::End::kWithoutSteps, "no worker gets further");
     task->child.reset();
     return absl::OkStatus();
+  }
+  if (identifies_batch) {
+    options_.progress->Print(absl::StrCat(died, " on the same batch as a process before it; ",
+                                          "restarting it, which does not count", log));
+    return StartTask(task);
   }
   if (task->restarts < limit) {
     ++task->restarts;
@@ -111,19 +135,44 @@ absl::Status Launcher::OnWorkerDied(Task* task, const ChildExit& exit) {
   }
   if (WorkersLeft() == 1) {
     options_.progress->Print(absl::StrCat(died, " after ", task->restarts,
-                                          " restarts and no worker is left; the run saves what it ",
-                                          "can and ends"));
+                                          " restarts and no worker is left; the run makes a ",
+                                          "checkpoint of its last step and ends"));
     // Another process than this launcher asked it to end.
     const bool was_stopped = exit.status_code() == absl::StatusCode::kCancelled;
-    EndWithoutWorkers(
+    EndAfterCheckpoint(
         Death(*task, exit, was_stopped ? absl::StatusCode::kUnavailable : exit.status_code()),
-        "no worker is left");
+        ChiefLink::End::kWithoutSteps, "no worker is left");
   } else {
     options_.progress->Print(
         absl::StrCat(died, " after ", limit, " restarts; the others continue without it", log));
   }
   task->child.reset();
   return absl::OkStatus();
+}
+
+bool Launcher::ReportCrash(TaskId worker, const ChildExit& exit) {
+  const std::optional<MarkedBatch> mark =
+      ReadBatchMark(BatchMarkPath(options_.run.out(), worker.index));
+  link_->ReportCrash(worker, mark, exit.Describe());
+  if (!mark.has_value()) return false;
+  const auto before = std::count_if(crashes_.begin(), crashes_.end(), [&mark](const Crash& crash) {
+    return crash.batch == mark->batch;
+  });
+  crashes_.push_back({mark->batch, worker, /*counts=*/before != 1});
+  return before == 1;
+}
+
+void Launcher::ForgetCrashesOn(const v1::RunState& state) {
+  for (const v1::BatchId& skipped : state.skipped()) {
+    const BatchKey batch = KeyOf(skipped);
+    for (Crash& crash : crashes_) {
+      if (crash.batch != batch || !crash.counts) continue;
+      crash.counts = false;
+      for (Task& task : tasks_) {
+        if (task.id == crash.worker && task.restarts > 0) --task.restarts;
+      }
+    }
+  }
 }
 
 std::optional<ProgramFailure> Launcher::ProgramFailureOf(const Task& task) const {
@@ -186,39 +235,46 @@ void Launcher::EndPsWithoutPlace() {
   }
 }
 
-void Launcher::EndWithoutWorkers(const absl::Status& why, const std::string& reason) {
-  no_workers_ = why;
+void Launcher::EndAfterCheckpoint(const absl::Status& why, ChiefLink::End end,
+                                  const std::string& reason) {
+  ends_with_.Update(why);
   stop_deadline_ = std::min(stop_deadline_, clock_.Now() + options_.stop_timeout);
-  link_->RequestCheckpoint(/*stop=*/true, reason);
+  link_->RequestCheckpoint(end, reason);
 }
 
-absl::Status Launcher::EndedWithoutWorkers() const {
+absl::Status Launcher::EndedAfterCheckpoint() const {
   const std::string& out = options_.run.out();
   FileSystem* const files = options_.file_system;
   // The chief's summary of a stopped run, if it could write one.
   absl::StatusOr<Summary> summary = ReadSummary(files, out);
   if (!summary.ok() || SummaryJson(*summary) == summary_before_) {
     summary =
-        SummaryFromFiles(no_workers_, {options_.progress->step(), checkpoint_failure_}, out, files);
+        SummaryFromFiles(ends_with_, {options_.progress->step(), checkpoint_failure_}, out, files);
   }
   const std::optional<std::string>& checkpoint = summary->checkpoint;
   const absl::Status status(
-      no_workers_.code(),
-      absl::StrCat(no_workers_.message(), checkpoint.has_value()
-                                              ? absl::StrCat("; resume from ", *checkpoint)
-                                              : "; there is no checkpoint to resume from"));
+      ends_with_.code(),
+      absl::StrCat(ends_with_.message(), checkpoint.has_value()
+                                             ? absl::StrCat("; resume from ", *checkpoint)
+                                             : "; there is no checkpoint to resume from"));
   summary->status = "failed";
-  summary->exit_reason = std::string(status.message());
+  summary->exit_reason = std::string(ends_with_.message());  // The checkpoint has its own field.
   const absl::Status saved = WriteSummary(files, out, *summary);
   if (!saved.ok()) options_.progress->Print(saved.message());
   return status;
 }
 
 absl::Status Launcher::ChiefResult(const ChildExit& exit) const {
-  if (!no_workers_.ok() && exit.status_code() == absl::StatusCode::kCancelled) {
-    return EndedWithoutWorkers();
+  if (!ends_with_.ok() && exit.status_code() == absl::StatusCode::kCancelled) {
+    return EndedAfterCheckpoint();
   }
-  return exit.ok() ? absl::OkStatus() : Failure(chief_, exit);
+  if (exit.ok()) return absl::OkStatus();
+  const absl::Status failure = Failure(chief_, exit);
+  // The chief may have waited in vain for a worker whose program failed.
+  const std::string cause = program_failures_.CauseAt(options_.progress->step());
+  if (cause.empty() || absl::IsCancelled(failure)) return failure;
+  return absl::Status(failure.code(),
+                      absl::StrCat(failure.message(), "; before that a program failed: ", cause));
 }
 
 absl::Status Launcher::Failure(const Task& task, const ChildExit& exit) const {

@@ -85,6 +85,19 @@ TEST_F(ProgramRunTest, ACrashIsNotTakenForABug) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
 }
 
+TEST_F(ProgramRunTest, WhenTheChiefWaitsInVainForAWorkerItsProgramIsNamed) {
+  const absl::Status status = Launch(
+      "case $task in chief-0) await failed; sleep 0.2;"
+      " echo 'shoal chief: waited 5m for worker/0 to register' >&2; exit 138;;"
+      " worker-0) [ $starts = 1 ] || { touch $dir/failed; sleep 60; };"
+      " echo 'shoal worker: program: train.py did not declare its variables (DECLARE); see /l' >&2;"
+      " exit 138;; *) sleep 60;; esac");
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("waited 5m for worker/0 to register"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("; before that a program failed: train.py did not declare its variables"));
+}
+
 // Lists worker/0 once it has written its number, and then no longer.
 class ChiefOfALeavingWorker : public TestChief {
  public:

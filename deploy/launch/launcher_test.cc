@@ -14,6 +14,7 @@
 #include <string>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -154,7 +155,8 @@ TEST_F(LauncherTest, WithTheLastWorkerTheRunEndsByTheChiefAndNamesItAndTheCheckp
   const absl::StatusOr<Summary> after = ReadSummary(file_system_.get(), directory_);
   ASSERT_TRUE(after.ok()) << after.status();
   EXPECT_EQ(after->status, "failed");
-  EXPECT_EQ(after->exit_reason, status.message());
+  EXPECT_EQ(absl::StrCat(after->exit_reason, "; resume from /checkpoints/ckpt-20"),
+            status.message());
 }
 
 TEST_F(LauncherTest, AChiefThatCannotEndWithoutWorkersIsEndedAfterAWhile) {

@@ -87,6 +87,9 @@ class LauncherTest : public ::testing::Test {
       if (text.find("nothing to save yet") != absl::string_view::npos) {
         std::ofstream(directory_ + "/refused") << "x";
       }
+      if (text.find(" is skipped: ") != absl::string_view::npos) {
+        std::ofstream(directory_ + "/skipped") << "x";
+      }
     };
     progress_ = std::make_unique<ProgressReporter>(bar, &clock_);
   }

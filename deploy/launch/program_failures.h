@@ -32,6 +32,9 @@ class ProgramFailures {
   // was started again, and the run made no step meanwhile. That is a bug, and not a fault.
   bool IsBug(size_t num_workers) const;
 
+  // Returns the cause of the newest failure if the run has made no step since then; else "".
+  std::string CauseAt(uint64_t step) const { return step == step_ ? cause_ : ""; }
+
  private:
   std::string cause_;
   uint64_t step_ = 0;

@@ -1,4 +1,4 @@
-// Describes a name in a run file or a --set that is no field of its message.
+// Describes a name in a run file or a --set that is not a field of its message.
 #ifndef SHOAL_RUNTIME_CONFIG_UNKNOWN_FIELD_H_
 #define SHOAL_RUNTIME_CONFIG_UNKNOWN_FIELD_H_
 

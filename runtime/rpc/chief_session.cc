@@ -164,7 +164,7 @@ void ChiefSession::Start() {
   thread_ = std::thread([this] { Run(); });
 }
 
-void ChiefSession::Stop(Departure departure) {
+void ChiefSession::Stop(Departure departure, const std::string& error) {
   retry_.Stop();
   {
     MutexLock lock(&mutex_);
@@ -174,7 +174,8 @@ void ChiefSession::Stop(Departure departure) {
   }
   if (!thread_.joinable()) return;
   thread_.join();
-  if (departure != Departure::kNone) SendHeartbeat(departure, absl::ZeroDuration()).IgnoreError();
+  if (departure == Departure::kNone) return;
+  SendHeartbeat(departure, error, absl::ZeroDuration()).IgnoreError();
 }
 
 void ChiefSession::SetActivity(Activity activity) {
@@ -214,7 +215,7 @@ void ChiefSession::NoticePause() {
 
 ChiefSession::Beat ChiefSession::BeatOnce() {
   NoticePause();
-  const absl::Status status = SendHeartbeat(Departure::kNone, options_.heartbeat_wait);
+  const absl::Status status = SendHeartbeat(Departure::kNone, "", options_.heartbeat_wait);
   if (status.ok()) {
     backoff_.Reset();
     return Beat::kGood;
@@ -245,7 +246,8 @@ ChiefSession::Beat ChiefSession::BeatOnce() {
   return Beat::kEnd;
 }
 
-absl::Status ChiefSession::SendHeartbeat(Departure departure, absl::Duration wait) {
+absl::Status ChiefSession::SendHeartbeat(Departure departure, const std::string& error,
+                                         absl::Duration wait) {
   v1::HeartbeatRequest request;
   const absl::Time sent = clock_->Now();
   {
@@ -263,6 +265,7 @@ absl::Status ChiefSession::SendHeartbeat(Departure departure, absl::Duration wai
   const bool leaving = departure != Departure::kNone;
   request.set_leaving(leaving);
   request.set_asked_to_leave(departure == Departure::kAskedToLeave);
+  request.set_leaving_because(error);
   request.set_wait_milliseconds(static_cast<uint32_t>(absl::ToInt64Milliseconds(wait)));
   v1::HeartbeatResponse response;
   const absl::Status status =

@@ -135,8 +135,9 @@ class ChiefSession {
   void Start();
 
   // Waits for the heartbeat under way, up to `heartbeat_wait` (less if the client was closed
-  // before), and sends a last heartbeat with the departure. Idempotent.
-  void Stop(Departure departure = Departure::kNone);
+  // before), and sends a last heartbeat with the departure and the error, if any, with which the
+  // task ends. Idempotent.
+  void Stop(Departure departure = Departure::kNone, const std::string& error = "");
 
   void SetActivity(Activity activity);
 
@@ -156,7 +157,7 @@ class ChiefSession {
   void Run();
   Beat BeatOnce();
   void NoticePause();  // A pause of this task.
-  absl::Status SendHeartbeat(Departure departure, absl::Duration wait);
+  absl::Status SendHeartbeat(Departure departure, const std::string& error, absl::Duration wait);
   void Take(const v1::RunState& state);
   bool SleepUnlessStopped(absl::Duration wait);
   void LogWaiting(const absl::Status& status);

@@ -6,6 +6,7 @@ void CutTracker::Reset(uint32_t num_slices) {
   num_slices_ = num_slices;
   asked_.clear();
   missing_.clear();
+  complete_.reset();
 }
 
 bool CutTracker::Count(uint64_t version) {
@@ -13,6 +14,7 @@ bool CutTracker::Count(uint64_t version) {
   if (--it->second > 0) return false;
   missing_.erase(it);
   asked_.erase(version);
+  complete_ = version;
   return true;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 
 namespace shoal {
@@ -14,7 +15,9 @@ class CutTracker {
   // Starts a lineage: no cut is requested or begun.
   void Reset(uint32_t num_slices);
 
-  void Ask(uint64_t version) { asked_.insert(version); }
+  // Notes the request. Returns true if slices that are at this version now have to be cut, which
+  // are those that reached it before they knew of the request.
+  bool Ask(uint64_t version) { return asked_.insert(version).second && version != complete_; }
   bool IsAsked(uint64_t version) const { return !asked_.empty() && asked_.count(version) != 0; }
 
   // Notes that a slice was cut at the version. Returns true if it was the last slice.
@@ -24,6 +27,7 @@ class CutTracker {
   uint32_t num_slices_ = 0;
   std::set<uint64_t> asked_;
   std::map<uint64_t, uint32_t> missing_;  // keyed by the version of a begun cut
+  std::optional<uint64_t> complete_;      // the newest cut of all slices
 };
 
 }  // namespace shoal

@@ -19,6 +19,15 @@ TEST(CutTrackerTest, ACutIsThroughWithItsLastSlice) {
   EXPECT_TRUE(cuts.Count(8));
 }
 
+TEST(CutTrackerTest, SlicesThatAreAtTheVersionAreCutForItsFirstRequestOnly) {
+  CutTracker cuts;
+  cuts.Reset(1);
+  EXPECT_TRUE(cuts.Ask(5));
+  EXPECT_FALSE(cuts.Ask(5));
+  EXPECT_TRUE(cuts.Count(5));
+  EXPECT_FALSE(cuts.Ask(5)) << "all slices have been cut there";
+}
+
 TEST(CutTrackerTest, ANewLineageForgetsThem) {
   CutTracker cuts;
   cuts.Reset(2);

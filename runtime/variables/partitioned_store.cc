@@ -114,9 +114,9 @@ CutAnswer PartitionedStore::RequestCut(uint64_t version) {
     const uint64_t newest = newest_version(slice);
     if (newest != kEveryVersion) answer.newest_version = std::max(answer.newest_version, newest);
   }
-  answer.passed = parts_[0]->is_synchronous() && answer.newest_version >= version;
+  answer.passed = parts_[0]->is_synchronous() && answer.newest_version > version;
   if (answer.passed) return answer;
-  for (const auto& part : parts_) part->RequestCut(version);
+  for (const auto& part : parts_) answer.waits |= part->RequestCut(version).waits;
   return answer;
 }
 

@@ -126,18 +126,31 @@ TEST_F(PartitionedStoreTest, ACutThatOnePartHasPassedBeginsInNone) {
   Load(true);
   Push(1, 0);
   Push(1, 1);
-  const CutAnswer answer = store_->RequestCut(1);
+  const CutAnswer answer = store_->RequestCut(0);
   EXPECT_TRUE(answer.passed);
   EXPECT_EQ(answer.newest_version, 1u);
   Push(0, 0);
   Push(0, 1);
   EXPECT_EQ(CutParts(), 0u);
-  EXPECT_FALSE(store_->RequestCut(2).passed);
+  EXPECT_TRUE(store_->RequestCut(2).waits);
   for (const uint32_t slice : {0u, 1u}) {
     EXPECT_EQ(Push(slice, 2, 1), PushOutcome::kAccepted);
     EXPECT_EQ(Push(slice, 3, 1), PushOutcome::kAccepted);
   }
   EXPECT_EQ(CutParts(), 2u);
+}
+
+TEST_F(PartitionedStoreTest, ACutTakesPartsThatAreAtItsVersionAtOnceAndTheOthersLater) {
+  Load(true);
+  Push(1, 0);
+  Push(1, 1);
+  EXPECT_TRUE(store_->RequestCut(1).waits);
+  EXPECT_EQ(CutParts(), 1u);
+  Push(0, 0);
+  Push(0, 1);
+  EXPECT_EQ(CutParts(), 1u) << "the other one";
+  EXPECT_FALSE(store_->RequestCut(1).waits);
+  EXPECT_EQ(CutParts(), 0u);
 }
 
 TEST_F(PartitionedStoreTest, AnAsynchronousCutTakesAllPartsAndABatchIsAppliedWhereAllHaveIt) {

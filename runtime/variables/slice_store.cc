@@ -267,8 +267,15 @@ CutAnswer SliceStore::RequestCut(uint64_t version) {
     if (done_cuts_.size() > kRememberedCuts) done_cuts_.erase(done_cuts_.begin());
     return answer;
   }
-  answer.passed = answer.newest_version >= version;
-  if (!answer.passed) cuts_.Ask(version);
+  answer.passed = answer.newest_version > version;
+  if (answer.passed) return answer;
+  const bool cuts_now = cuts_.Ask(version) && !options_.cuts.Contains(*plan_, version);
+  for (const std::unique_ptr<SliceState>& state : states_) {
+    if (!state->is_versioned()) continue;
+    const bool waits = state->poisoned || newest_version(state->slice) < version;
+    answer.waits = answer.waits || waits;
+    if (cuts_now && !waits) CutSlice(*state);
+  }
   return answer;
 }
 

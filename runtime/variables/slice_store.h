@@ -86,7 +86,8 @@ struct WithholdAnswer {
 };
 
 struct CutAnswer {
-  bool passed = false;          // some slice has reached the version: nothing happens
+  bool passed = false;          // some slice is beyond the version: nothing happens
+  bool waits = false;           // some slice has not reached the version yet
   uint64_t newest_version = 0;  // the highest of all slices
 };
 
@@ -175,8 +176,8 @@ class SliceStore {
   // Carry out the chief's decisions; see proto/v1/parameter_service.proto.
   WithholdAnswer Withhold(const BatchKey& batch, uint64_t number);
   void Decide(const BatchKey& batch, uint64_t number, bool skip);
-  // SYNC: cuts every slice when it reaches `version`. ASYNC: cuts all slices now, once, under that
-  // number.
+  // SYNC: cuts every slice when it reaches `version`, or now if it is there. ASYNC: cuts all slices
+  // now, once, under that number.
   CutAnswer RequestCut(uint64_t version);
   // ASYNC: returns the batches of the epoch that every slice has.
   IntervalSet Applied(uint32_t epoch) const;
@@ -241,6 +242,8 @@ class SliceStore {
   // `contribution` is the sum, or the step's only contribution.
   void FinishStep(SliceState& state, float clip_scale, const float* contribution);
   void EmitStep(const SliceState& state, const StepPlan::Step& step);
+  // Cuts the slice at its version, and with the last slice also those without versions.
+  void CutSlice(const SliceState& state);
 
   // slice_store_buckets.cc
   absl::Status AddTable(const v1::VariableSpec& spec);

@@ -105,14 +105,17 @@ void SliceStore::FinishStep(SliceState& state, float clip_scale, const float* co
   sync.Advance(makes_value, plan_->At(step + 1).num_batches);
   events_.advances.push_back({state.slice, sync.version()});
   if (options_.cuts.Contains(*plan_, sync.version()) || cuts_.IsAsked(sync.version())) {
-    const bool completes = cuts_.Count(sync.version());
-    for (const std::unique_ptr<SliceState>& other : states_) {
-      if (completes && !other->is_versioned()) {
-        EmitCutPart(*other, sync.version(), kEveryVersion, false);
-      }
-    }
-    EmitCutPart(state, sync.version(), sync.version(), completes);
+    CutSlice(state);
   }
+}
+
+void SliceStore::CutSlice(const SliceState& state) {
+  const uint64_t version = state.sync.version();
+  const bool completes = cuts_.Count(version);
+  for (const std::unique_ptr<SliceState>& other : states_) {
+    if (completes && !other->is_versioned()) EmitCutPart(*other, version, kEveryVersion, false);
+  }
+  EmitCutPart(state, version, version, completes);
 }
 
 void SliceStore::EmitStep(const SliceState& state, const StepPlan::Step& step) {

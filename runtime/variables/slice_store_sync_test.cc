@@ -11,6 +11,7 @@ namespace shoal {
 namespace {
 
 using testing::ElementsAre;
+using testing::IsEmpty;
 
 TEST(SliceStoreSyncTest, AppliesTheMeanWhenAllPositionsAreThere) {
   StoreUnderTest t({SpecOf("v", 4)});
@@ -292,16 +293,46 @@ TEST(SliceStoreSyncTest, CutsEverySliceAsItPassesTheVersion) {
   EXPECT_TRUE(events.cuts[2].completes_cut);
 }
 
-TEST(SliceStoreSyncTest, ACutOnRequestMustBeAheadOfEverySlice) {
+TEST(SliceStoreSyncTest, ACutOnRequestMustNotBeBehindAnySlice) {
   StoreUnderTest t({SpecOf("a", 1), SpecOf("b", 1)}, {}, {0, 0, 1000, 1, 1});
   t.Push(0, 0, 0, 1);
-  EXPECT_TRUE(t.store->RequestCut(1).passed);
-  EXPECT_EQ(t.store->RequestCut(1).newest_version, 1u);
+  EXPECT_TRUE(t.store->RequestCut(0).passed);
+  EXPECT_EQ(t.store->RequestCut(0).newest_version, 1u);
   EXPECT_FALSE(t.store->RequestCut(2).passed);
+  EXPECT_TRUE(t.store->RequestCut(2).waits);
   for (uint64_t step = 0; step < 2; ++step) {
     for (uint32_t slice : {0, 1}) t.Push(slice, step, 0, 1);
   }
   EXPECT_EQ(t.TakeEvents().cuts.size(), 2u);
+}
+
+TEST(SliceStoreSyncTest, ACutOnRequestTakesSlicesThatAreAtItsVersionAtOnce) {
+  StoreUnderTest t({SpecOf("a", 1), SpecOf("b", 1), SpecOf("frozen", 1, v1::UPDATE_KIND_NONE)}, {},
+                   {0, 0, 1000, 1, 1});
+  t.Push(0, 0, 0, 1);
+  CutAnswer answer = t.store->RequestCut(1);
+  EXPECT_FALSE(answer.passed);
+  EXPECT_TRUE(answer.waits) << "slice 1 is at version 0";
+  ASSERT_EQ(t.TakeEvents().cuts.size(), 1u);
+  t.Push(1, 0, 0, 1);
+  const SliceStoreEvents& rest = t.TakeEvents();
+  ASSERT_EQ(rest.cuts.size(), 2u);
+  EXPECT_FALSE(rest.cuts[0].completes_cut) << "the slice without versions";
+  EXPECT_TRUE(rest.cuts[1].completes_cut);
+  answer = t.store->RequestCut(1);  // The chief repeats it.
+  EXPECT_FALSE(answer.passed);
+  EXPECT_FALSE(answer.waits);
+  EXPECT_THAT(t.TakeEvents().cuts, IsEmpty());
+}
+
+TEST(SliceStoreSyncTest, AScheduledCutIsNotMadeAgainOnRequest) {
+  SliceStoreOptions options;
+  options.cuts.every = 1;
+  StoreUnderTest t({SpecOf("a", 1)}, options, {0, 0, 1000, 1, 1});
+  t.Push(0, 0, 0, 1);
+  ASSERT_EQ(t.TakeEvents().cuts.size(), 1u);
+  EXPECT_FALSE(t.store->RequestCut(1).waits);
+  EXPECT_THAT(t.TakeEvents().cuts, IsEmpty());
 }
 
 TEST(SliceStoreSyncTest, AStoreWithoutVersionsIsCutWhenAsked) {

@@ -320,7 +320,8 @@ TEST(ComputeProgramTest, AProgramThatNeverAsksForWorkIsNamed) {
   const RealClock clock;
   const absl::Status status = Load(run, files.get(), &clock).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("did not ask for work within 1s"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("did not declare its variables (DECLARE) within 800ms of its start"));
 }
 
 TEST(ComputeProgramTest, AProgramThatCannotBeStartedIsNamed) {

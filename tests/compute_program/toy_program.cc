@@ -340,6 +340,9 @@ class ToyProgram {
     } else if (mode_ == "raises") {
       Error(2, "toy.cc:7: division by zero", "Traceback:\n  line 7");
       std::exit(1);
+    } else if (mode_ == "fails_for_good") {
+      Error(1, "toy.cc:8: the data file is damaged", "Traceback:\n  line 8");
+      std::exit(1);
     } else if (mode_ == "sends_garbage") {
       output_.assign(1000, '\x7f');
       Send();

@@ -139,6 +139,20 @@ def asynchronous():
         assert run.summary()["steps"] == 500, run.summary()
 
 
+def asynchronous_with_kills():
+    with ProgramRun("--num_ps_tasks=2", "--num_replicas=2", LONG, "--nosync_replicas", mode="is_slow") as run:
+        run.command.remove("--replicas_to_aggregate=2")
+        run.start()
+        for step, kill in ((60, lambda: run.kill("worker", 1)), (200, lambda: run.kill("ps", 1)),
+                           (400, lambda: os.kill(max(run.programs()), signal.SIGKILL)), (500, lambda: run.kill("ps", 0))):
+            run.wait_for_step(step)
+            kill()
+        run.finish()
+        run.assert_nothing_left()
+        assert run.output.count(" died ") == 4, run.output
+        assert run.summary()["steps"] == 1000, run.summary()  # Every batch counts once.
+
+
 def is_refused_before_anything_starts():
     for mode, why in (("ends_at_once", "ended before it was ready (exit code 3"),
                       ("fails_before_ready", "toy.cc:1: there is no data"),
@@ -149,11 +163,37 @@ def is_refused_before_anything_starts():
             assert not (run.out / "checkpoints").exists()
 
 
+def ends_with_a_checkpoint_of_its_last_step(*flags, mode, workers, code):
+    """Its last worker fails long before a checkpoint is due. Once the program is mended, the run continues there."""
+    with ProgramRun("--num_ps_tasks=2", f"--num_replicas={workers}", LONG, *flags, mode=mode) as run:
+        run.command[run.command.index("--save_every=50")] = "--save_every=100000"
+        if "--nosync_replicas" in flags:
+            run.command.remove("--replicas_to_aggregate=2")
+        run.finish(code=code)
+        summary = run.summary()
+        assert summary["status"] == "failed" and summary["steps"] == run.step() >= 1, (summary, run.output)
+        assert f"/ckpt-{summary['steps']}-" in summary["checkpoint"], (summary, run.output)
+        assert (pathlib.Path(summary["checkpoint"]) / "MANIFEST").is_file(), summary
+        assert f"; resume from {summary['checkpoint']}" in run.output, run.output
+        run.assert_nothing_left()
+        if "--nosync_replicas" not in flags:
+            del run.command[run.command.index("--"):]
+            run.start()
+            run.finish()
+            assert run.digest() == expected()
+        return run.output + run.logs(200)
+
+
 def fails_after_the_usual_restarts():
-    with ProgramRun("--num_ps_tasks=1", "--num_replicas=1", mode="raises") as run:
-        run.finish(code=1)
-        assert "division by zero" in run.output, run.output
-        assert "line 7" in run.logs(200), run.logs(200)
+    said = ends_with_a_checkpoint_of_its_last_step(mode="raises", workers=1, code=1)
+    assert "division by zero" in said and "line 7" in said, said
+    ends_with_a_checkpoint_of_its_last_step("--nosync_replicas", mode="raises", workers=1, code=1)
+
+
+def ends_with_the_code_of_an_error_that_a_restart_does_not_mend():
+    for workers in (1, 2):
+        said = ends_with_a_checkpoint_of_its_last_step(mode="fails_for_good", workers=workers, code=78)
+        assert "toy.cc:8: the data file is damaged" in said and "restarting it" not in said, said
 
 
 def a_bug_is_shown_with_its_place_and_ends_the_run_after_one_restart():
@@ -205,7 +245,8 @@ def programs_are_validated_with_the_run():
 if __name__ == "__main__":
     cluster.main([trains_with_its_own_settings, learns, any_number_of_tasks_gives_the_same_bytes,
                   a_killed_program_changes_nothing, no_process_of_a_program_outlives_its_worker,
-                  a_stop_of_all_processes_makes_a_checkpoint, asynchronous,
+                  a_stop_of_all_processes_makes_a_checkpoint, asynchronous, asynchronous_with_kills,
                   is_refused_before_anything_starts, fails_after_the_usual_restarts,
+                  ends_with_the_code_of_an_error_that_a_restart_does_not_mend,
                   a_bug_is_shown_with_its_place_and_ends_the_run_after_one_restart, a_batch_that_crashes_programs_is_skipped,
                   a_python_program_is_started_with_python, programs_are_validated_with_the_run])

@@ -209,6 +209,7 @@ void ClusterSimulation::OnEnded(Life* life, const absl::Status& status) {
 }
 
 void ClusterSimulation::StartLater(const std::string& task, double low, double high) {
+  if (workers_are_gone_ && absl::StartsWith(task, "worker")) return;
   const size_t lives = lives_.size();
   fibers_.After(absl::Seconds(random_.Uniform(low, high)), [this, task, lives] {
     const Life* life = current_[task];
@@ -283,6 +284,36 @@ void ClusterSimulation::OnChief(SimulatedProcess* process, Chief* chief) {
   newest_step_ = status.last_checkpoint_step();
   Note(absl::StrCat("chief of term ", chief_term_, " resumes from step ", newest_step_));
   Add(EventOf(HistoryEvent::kChiefStarts, chief_term_, 0, newest_step_));
+  if (!std::exchange(workers_are_gone_, false)) return;
+  counts_.last_checkpoint = newest_step_;
+  for (uint32_t i = 0; i < run_.num_workers; ++i) StartLater(absl::StrCat("worker/", i), 0.2, 4);
+}
+
+void ClusterSimulation::LoseWorkers() {
+  if (chief_ == nullptr || !current_["chief"]->process.alive) return;
+  v1::GetRunStatusResponse status;
+  chief_->GetRunStatus(v1::GetRunStatusRequest(), &status).IgnoreError();
+  if (status.state().phase() != v1::RunState::PHASE_TRAINING) return;
+  workers_are_gone_ = true;
+  counts_.step_without_workers = status.step();
+  for (uint32_t i = 0; i < run_.num_workers; ++i) KillTask(absl::StrCat("worker/", i));
+  v1::RequestStopRequest request;
+  request.set_stop(true);
+  request.set_no_more_steps(true);
+  RequestStop(request);
+}
+
+void ClusterSimulation::RequestStop(const v1::RequestStopRequest& request) {
+  Life* const chief = current_["chief"];
+  if (chief_ == nullptr || !chief->process.alive) return;
+  ++chief->process.serving;
+  fibers_.Start(&chief->process.host, [chief, request] {
+    v1::RequestStopResponse response;
+    if (chief->process.chief != nullptr) {
+      chief->process.chief->RequestStop(request, &response).IgnoreError();
+    }
+    --chief->process.serving;
+  });
 }
 
 // Faults.
@@ -425,19 +456,9 @@ void ClusterSimulation::Inject(const PlannedFault& fault) {
       return;
     case PlannedFault::kStop:
     case PlannedFault::kCheckpoint: {
-      Life* const chief = current_["chief"];
-      if (chief_ == nullptr || !chief->process.alive) return;
-      ++chief->process.serving;
-      fibers_.Start(&chief->process.host, [chief, stop = fault.kind == PlannedFault::kStop] {
-        v1::RequestStopRequest request;
-        request.set_stop(stop);
-        v1::RequestStopResponse response;
-        if (chief->process.chief != nullptr) {
-          chief->process.chief->RequestStop(request, &response).IgnoreError();
-        }
-        --chief->process.serving;
-      });
-      return;
+      v1::RequestStopRequest request;
+      request.set_stop(fault.kind == PlannedFault::kStop);
+      return RequestStop(request);
     }
     case PlannedFault::kForgedTerm:
       return ForgeTerm(fault.task);
@@ -535,6 +556,9 @@ std::string ClusterSimulation::Run() {
   for (uint32_t i = 0; i < run_.num_workers; ++i) Start(absl::StrCat("worker/", i));
   for (const PlannedFault& fault : plan_.faults) {
     fibers_.After(absl::Seconds(fault.at), [this, fault] { Inject(fault); });
+  }
+  if (options_.workers_gone_at > 0) {
+    fibers_.After(absl::Seconds(options_.workers_gone_at), [this] { LoseWorkers(); });
   }
   Watch();
   const auto all_ended = [this] {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -39,6 +40,9 @@ class ClusterSimulation {
     // Faults that may happen, indexed by PlannedFault::Kind.
     std::vector<bool> allowed = AllFaults();
     bool bad_batches = true;
+    // At this time of a training run all workers die for good, and the chief is asked for a last
+    // checkpoint. All tasks start again when it has ended. 0: never.
+    double workers_gone_at = 0;
     bool verbose = false;  // Prints what happens.
   };
   explicit ClusterSimulation(Options options);
@@ -65,6 +69,10 @@ class ClusterSimulation {
     double seconds = 0;
     std::vector<Recovery> recoveries;   // Filled only for runs with exactly one fault.
     std::vector<std::string> failures;  // Why chiefs gave the run up, one message for each.
+    // Used with workers_gone_at: the step that the chief knew then, if it trained, and the step of
+    // the checkpoint from which the run resumed.
+    std::optional<uint64_t> step_without_workers;
+    uint64_t last_checkpoint = 0;
   };
   const Counts& counts() const { return counts_; }
 
@@ -84,6 +92,8 @@ class ClusterSimulation {
   void Crash(SimulatedProcess* process);
   void OnChief(SimulatedProcess* process, Chief* chief);
   void Inject(const PlannedFault& fault);
+  void RequestStop(const v1::RequestStopRequest& request);
+  void LoseWorkers();
   void ForgeTerm(const std::string& task);
   void PauseTask(const std::string& task, double seconds);
   void Watch();
@@ -113,6 +123,7 @@ class ClusterSimulation {
   Chief* chief_ = nullptr;                // The chief of the current life; null if none runs.
   uint64_t chief_term_ = 0;
   uint64_t failed_term_ = 0;  // The newest term whose chief has given the run up.
+  bool workers_are_gone_ = false;
   bool over_ = false;
   bool ending_ = false;  // The simulation is shutting down: tasks that end are not restarted.
   std::string failure_;

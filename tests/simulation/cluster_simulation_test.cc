@@ -39,6 +39,27 @@ TEST_P(ClusterSimulationTest, EveryRunUnderFaultsComesToTheRightEnd) {
   }
 }
 
+// Without other faults, only a worker that died while it sent its contributions can cost a step.
+TEST_P(ClusterSimulationTest, AfterTheEndOfAllWorkersTheLastStepIsInACheckpoint) {
+  int num_runs = 0, num_saved = 0;
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    ClusterSimulation::Options options;
+    options.seed = seed;
+    options.synchronous = GetParam();
+    options.allowed.assign(PlannedFault::kNumKinds, false);
+    options.bad_batches = false;
+    options.workers_gone_at = 1 + static_cast<double>(seed % 10) / 5;
+    ClusterSimulation simulation(options);
+    ASSERT_EQ(simulation.Run(), "") << simulation.Describe();
+    const ClusterSimulation::Counts& counts = simulation.counts();
+    if (!counts.step_without_workers.has_value()) continue;  // It had ended, or not begun.
+    ++num_runs;
+    if (counts.last_checkpoint >= *counts.step_without_workers) ++num_saved;
+  }
+  EXPECT_GE(num_runs, 50);
+  EXPECT_GE(num_saved, num_runs * 9 / 10) << "of " << num_runs;
+}
+
 TEST_P(ClusterSimulationTest, ASeedAlwaysGivesTheSameRun) {
   uint64_t turns[2], messages[2];
   for (int i : {0, 1}) {

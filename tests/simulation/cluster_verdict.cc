@@ -165,6 +165,11 @@ std::string ClusterSimulation::JudgeSync(Checkpoint& checkpoint,
         continue;
       }
       if (MayLackEvaluation(*plan, sequential.version(), skipped)) continue;
+      // No worker was left to evaluate it.
+      if (counts_.step_without_workers.has_value() &&
+          sequential.version() <= counts_.last_checkpoint) {
+        continue;
+      }
       return absl::StrCat("line ", sequential.version(), " has no evaluation");
     }
     double evaluated = 0;

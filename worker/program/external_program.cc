@@ -60,6 +60,18 @@ std::string DescribeEnd(const ChildExit& exit) {
   return exit.by_signal ? exit.Describe() : absl::StrCat("exit code ", exit.number);
 }
 
+// Returns what a program that is not ready yet has not done.
+absl::string_view MissingFrom(Phase phase) {
+  switch (phase) {
+    case Phase::kHello:
+      return "did not connect to its worker (HELLO)";
+    case Phase::kDeclare:
+      return "did not declare its variables (DECLARE)";
+    default:
+      return "did not write its initial values (READY)";
+  }
+}
+
 uint64_t SeedOfBatch(uint64_t seed, uint64_t epoch, uint64_t index) {
   return DeriveKey(DeriveKey(seed, epoch), index);
 }
@@ -157,10 +169,10 @@ absl::Status ExternalProgram::TalkWhileIn(Phase phase, absl::Time deadline,
         break;
       }
       case ProgramChannel::Event::kTimeout:
-        return absl::DeadlineExceededError(
-            absl::StrCat("program: ", options_.name, " did not ask for work within ",
-                         absl::FormatDuration(options_.patience),
-                         " (cluster.wait_seconds) of its start", SeeLog()));
+        return absl::DeadlineExceededError(absl::StrCat(
+            "program: ", options_.name, " ", MissingFrom(conversation_.phase()), " within ",
+            absl::FormatDuration(options_.patience),
+            " of its start; if it needs longer, raise cluster.wait_seconds", SeeLog()));
       case ProgramChannel::Event::kClosed:
       case ProgramChannel::Event::kEnded:
         return Ended();

@@ -31,6 +31,7 @@ namespace {
 
 constexpr char kDefaultPython[] = "python3";
 constexpr absl::Duration kDefaultPatience = absl::Minutes(1);
+constexpr double kPartOfWait = 0.8;
 
 // The examples are with the program: here they have only numbers.
 class ProgramDataset : public Dataset {
@@ -109,8 +110,10 @@ absl::StatusOr<std::unique_ptr<ExternalProgram>> StartProgram(const v1::RunConfi
   options.welcome.seed = run.seed();
   options.welcome.directory = run.out();
   options.welcome.run_file = PrintRunConfig(run);
-  options.patience = run.cluster().wait_seconds() > 0 ? absl::Seconds(run.cluster().wait_seconds())
-                                                      : kDefaultPatience;
+  // Less than the time for which the chief waits for the worker: this error names the program.
+  options.patience =
+      kPartOfWait * (run.cluster().wait_seconds() > 0 ? absl::Seconds(run.cluster().wait_seconds())
+                                                      : kDefaultPatience);
   options.grace = StopTimesOf(run).drain;
   return ExternalProgram::Create(std::move(options), std::move(memory), *std::move(channel));
 }

@@ -1,0 +1,96 @@
+// Tests how the launcher ends a run that trains, and which restarts of a worker do not count.
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "base/mutex.h"
+#include "deploy/launch/launcher_testing.h"
+#include "runtime/process/batch_mark.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Trains from its first answer on.
+class TrainingChief : public TestChief {
+ public:
+  using TestChief::TestChief;
+  absl::Status GetRunStatus(const v1::GetRunStatusRequest&,
+                            v1::GetRunStatusResponse* response) override {
+    response->mutable_state()->set_phase(v1::RunState::PHASE_TRAINING);
+    if (++answers_ == 2) std::ofstream(directory() + "/trains") << "x";  // The first was received.
+    return absl::OkStatus();
+  }
+
+ private:
+  int answers_ = 0;
+};
+
+TEST_F(LauncherTest, APermanentErrorOfAWorkerThatTrainedEndsTheRunAfterACheckpoint) {
+  options_.connect = [this](const std::string&) {
+    return NewClientOf(std::make_unique<TrainingChief>(directory_));
+  };
+  const absl::Status status = Launch(
+      "case $task in"
+      " worker-1) await trains; echo 'shoal worker: data.directory: truncated' >&2; exit 65;;"
+      " chief-0) await stop; touch $dir/over; exit 143;; *) await over; exit 143;; esac");
+  EXPECT_EQ(status, absl::DataLossError("worker/1: data.directory: truncated; there is no "
+                                        "checkpoint to resume from"));
+  EXPECT_EQ(Starts("worker-1"), 1);
+  EXPECT_EQ(Content("stop"), "worker/1 failed");
+  EXPECT_THAT(printed_, HasSubstr("worker/1 failed (exit code 65 (damaged data)), "
+                                  "and a restart would not help"));
+}
+
+// Skips a batch when two processes have crashed on it.
+class SkippingChief : public TestChief {
+ public:
+  using TestChief::TestChief;
+  absl::Status ReportBadBatch(const v1::ReportBadBatchRequest& request,
+                              v1::ReportBadBatchResponse*) override {
+    MutexLock lock(&mutex_);
+    if (++crashes_ == 2) *status_.mutable_state()->add_skipped() = request.batch();
+    if (crashes_ == 2) status_.set_last_skipped("batch 3 of epoch 0 is skipped: a crash");
+    return absl::OkStatus();
+  }
+  absl::Status GetRunStatus(const v1::GetRunStatusRequest&,
+                            v1::GetRunStatusResponse* response) override {
+    MutexLock lock(&mutex_);
+    *response = status_;
+    return absl::OkStatus();
+  }
+
+ private:
+  Mutex mutex_;
+  int crashes_ ABSL_GUARDED_BY(mutex_) = 0;
+  v1::GetRunStatusResponse status_ ABSL_GUARDED_BY(mutex_);
+};
+
+TEST_F(LauncherTest, RestartsAfterCrashesOnABatchThatIsSkippedDoNotCount) {
+  options_.run.mutable_deployment()->set_num_replicas(1);
+  options_.run.mutable_cluster()->set_max_worker_restarts(1);
+  options_.connect = [this](const std::string&) {
+    return NewClientOf(std::make_unique<SkippingChief>(directory_));
+  };
+  auto mark = BatchMark::Create(BatchMarkPath(directory_, 0));
+  ASSERT_TRUE(mark.ok()) << mark.status();
+  (*mark)->Set({{0, 3}, 7});
+  EXPECT_EQ(Launch("ulimit -c 0; case $task-$starts in worker-0-1|worker-0-2) kill -SEGV $$;;"
+                   " worker-0-3) await skipped; kill -KILL $$;; worker-0-4) touch $dir/over;;"
+                   " *) await over;; esac"),
+            absl::OkStatus());
+  EXPECT_EQ(Starts("worker-0"), 4);
+  EXPECT_THAT(printed_, HasSubstr("worker/0 died (killed by SIGSEGV); restarting it, 1 of 1"));
+  EXPECT_THAT(printed_, HasSubstr("worker/0 died (killed by SIGSEGV) on the same batch as a "
+                                  "process before it; restarting it, which does not count"));
+  EXPECT_THAT(printed_, HasSubstr("warning: batch 3 of epoch 0 is skipped: a crash"));
+  EXPECT_THAT(printed_, HasSubstr("worker/0 died (killed by SIGKILL); restarting it, 1 of 1"));
+}
+
+}  // namespace
+}  // namespace shoal
