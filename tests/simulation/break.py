@@ -162,11 +162,11 @@ CHANGES = {
     ],
     "ps/snapshot.cc": [
         (
-            "part.value_version, part.applied}",
-            """part.value_version,
+            "const SavedSliceState state{part.version, part.value_version, part.applied};",
+            """const SavedSliceState state{part.version, part.value_version,
                                 IsBroken("shards do not know their batches")
                                     ? decltype(part.applied)()
-                                    : part.applied}""",
+                                    : part.applied};""",
         ),
     ],
     "ps/exchange_service.cc": [
