@@ -193,6 +193,60 @@ TEST_F(ModelDeployTest, WithPsGradientsStayOnTheWorker) {
   }
 }
 
+// A classifier of the rows that a table has for the ids of the examples.
+std::vector<Output> TableClassifier(GraphBuilder& builder, InputQueue& queue) {
+  const auto scope = builder.WithVariableScope("TableClassifier");
+  const std::vector<Output> batch = queue.Dequeue(builder);
+  const Output rows = builder.TableRows("item", 4);
+  const Output x = ops::Gather(builder, rows, builder.TableIndices("item", "id"));
+  AddLogLoss(builder, SigmoidLayer(builder, ops::Add(builder, x, batch[0])), batch[1]);
+  return {x};
+}
+
+TEST_F(ModelDeployTest, AllClonesAddToTheGradientOfATablesRows) {
+  std::vector<Tensor> gradients;
+  for (const int clones : {1, 2}) {
+    Graph graph;
+    GraphBuilder builder(&graph);
+    InputQueue queue(queue_.fields());
+    const auto model = Deploy(
+        Config({clones, true}), builder,
+        [&](GraphBuilder& clone) { return TableClassifier(clone, queue); }, &sgd_);
+    ASSERT_TRUE(model.ok()) << model.status();
+    ASSERT_EQ(graph.table_inputs().size(), 1u);
+    const TableInput& item = graph.table_inputs()[0];
+    ASSERT_EQ(item.lookups.size(), static_cast<size_t>(clones));
+    ASSERT_EQ(model->train_op->row_gradients.size(), 1u);
+    EXPECT_EQ(model->train_op->row_gradients[0].variable, item.rows);
+    EXPECT_EQ(model->train_op->gradients.size(), 2u) << "weights and biases";
+    std::vector<std::pair<Output, Tensor>> feeds = {
+        {item.rows, RandomTensor(DataType::kFloat32, {3, 4}, 5)}};
+    const int64_t examples = kExamples / clones;
+    for (int c = 0; c < clones; ++c) {
+      Tensor ids(DataType::kInt32, {examples});
+      Tensor inputs(DataType::kFloat32, {examples, 4}), labels(DataType::kFloat32, {examples, 1});
+      for (int64_t i = 0; i < examples; ++i) {
+        const int64_t example = c * examples + i;
+        ids.mutable_span<int32_t>()[i] = static_cast<int32_t>(example % 2);
+        labels.mutable_span<float>()[i] = labels_.span<float>()[example];
+        for (int64_t d = 0; d < 4; ++d) {
+          inputs.mutable_span<float>()[i * 4 + d] = inputs_.span<float>()[example * 4 + d];
+        }
+      }
+      feeds.emplace_back(queue.batches()[c][0], std::move(inputs));
+      feeds.emplace_back(queue.batches()[c][1], std::move(labels));
+      feeds.emplace_back(item.lookups[c].indices, std::move(ids));
+    }
+    const KernelBackend backend = ReferenceKernelBackend();
+    const auto results = RunGraph(graph, backend, feeds, InitialValues(graph, 3),
+                                  {model->train_op->row_gradients[0].gradient});
+    ASSERT_TRUE(results.ok()) << results.status();
+    gradients.push_back((*results)[0]);
+  }
+  EXPECT_LE(RelativeDistance(gradients[1], gradients[0]), 1e-6);
+  for (int64_t i = 8; i < 12; ++i) EXPECT_EQ(gradients[0].span<float>()[i], 0) << "an unused row";
+}
+
 TEST_F(ModelDeployTest, TrainingLowersTheLossAndGathersTheFullBatchsStatistics) {
   const auto model = Deploy(Config({2, true}), builder_, BatchNormed(), &sgd_);
   ASSERT_TRUE(model.ok()) << model.status();
