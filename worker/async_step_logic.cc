@@ -296,6 +296,13 @@ void AsyncStepLogic::DropBatch() {
   must_ask_ = true;
 }
 
+void AsyncStepLogic::OnNoRows(uint64_t ticket) {
+  if (ticket != round_.ticket) return;
+  if (round_.kind == AsyncAction::kCompute) DropBatch();
+  must_ask_ = true;
+  round_ = Round();
+}
+
 void AsyncStepLogic::OnEvaluated(uint64_t ticket) {
   if (ticket != round_.ticket || round_.kind != AsyncAction::kEvaluate) return;
   if (round_.block.version() == evaluated_version_) evaluated_.insert(round_.block.block());

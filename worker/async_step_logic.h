@@ -116,6 +116,9 @@ class AsyncStepLogic {
   // kCompute: the group's gradients (or the loss) are not finite, so it was neither pushed nor
   // pulled.
   void OnNotPushed(uint64_t ticket, uint32_t group);
+  // kCompute, kEvaluate: nothing was computed, pushed or pulled, because the rows of tables that
+  // this needs could not be pulled. The worker starts again, with what the chief decides.
+  void OnNoRows(uint64_t ticket);
   void OnEvaluated(uint64_t ticket);
   void OnReported(uint64_t ticket);
 

@@ -346,5 +346,29 @@ TEST_F(AsyncStepLogicTest, WaitsTwiceAsLongEachTimeThereIsNothingToDo) {
   EXPECT_THAT(waits, ElementsAre(first));
 }
 
+TEST_F(AsyncStepLogicTest, ABatchWhoseRowsCannotBePulledIsLeftToTheChief) {
+  logic_.OnNoRows(StartFirstBatch().ticket);
+  EXPECT_FALSE(logic_.current_batch().has_value());
+  Answer({Lease(1), Lease(0)});
+  EXPECT_THAT(Finished(), IsEmpty());
+  Accepted(Compute(1));
+  Answer({Lease(0)});
+  Pull({2});
+  Accepted(Compute(0));
+  EXPECT_EQ(logic_.num_finished(), 2u);
+}
+
+TEST_F(AsyncStepLogicTest, ABlockWhoseRowsCannotBePulledIsLeftToTheChief) {
+  Answer({}, {4});
+  Pull({0, 1, 2});
+  const AsyncAction evaluate = Next();
+  ASSERT_EQ(evaluate.kind, AsyncAction::kEvaluate);
+  logic_.OnNoRows(evaluate.ticket);
+  Answer({}, {4});
+  const AsyncAction again = Next();
+  ASSERT_EQ(again.kind, AsyncAction::kEvaluate);
+  EXPECT_EQ(again.block, 4u);
+}
+
 }  // namespace
 }  // namespace shoal

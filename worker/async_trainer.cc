@@ -84,10 +84,7 @@ void AsyncTrainer::Execute() {
       PullAll();
       break;
     case AsyncAction::kEvaluate:
-      if (EvaluateBlock(action_.lineage, action_.version, action_.block, action_.parameter_set)) {
-        MutexLock lock(&mutex_);
-        logic_.OnEvaluated(action_.ticket);
-      }
+      Evaluate();
       break;
     case AsyncAction::kCompute:
       Compute();
@@ -101,20 +98,29 @@ void AsyncTrainer::Execute() {
   }
 }
 
+void AsyncTrainer::Evaluate() {
+  const Evaluation evaluation =
+      EvaluateBlock(action_.lineage, action_.version, action_.block, action_.parameter_set);
+  MutexLock lock(&mutex_);
+  if (evaluation == Evaluation::kReported) logic_.OnEvaluated(action_.ticket);
+  if (evaluation == Evaluation::kNoRows) logic_.OnNoRows(action_.ticket);
+}
+
 void AsyncTrainer::PullAll() {
   for (const uint32_t group : action_.groups) {
     Exchange exchange;
     exchange.group = group;
     exchange.lineage = action_.lineage;
-    exchange.pull = true;
-    exchange.pull_data = options_.replica->pull_data(action_.parameter_set, group, action_.lineage);
+    SetPull(action_.parameter_set, action_.lineage, &exchange);
     Start(exchange, action_.ticket);
   }
 }
 
 void AsyncTrainer::Compute() {
   std::optional<BatchKey> next;
-  Work work = {action_.batch, 1, action_.parameter_set, /*contribution_set=*/0, /*next=*/{}};
+  Work work = {action_.batch,          action_.lineage, /*version=*/0, /*step=*/1,
+               action_.parameter_set,
+               /*contribution_set=*/0, /*next=*/{}};
   {
     MutexLock lock(&mutex_);
     next = logic_.next_batch();
@@ -126,21 +132,33 @@ void AsyncTrainer::Compute() {
     if (next.has_value()) train_batches_.Schedule(next->epoch, static_cast<int64_t>(next->index));
   };
   if (next.has_value()) work.next = absl::MakeConstSpan(&*next, 1);
+  must_prepare_rows_ = true;
   // All exchanges of the batch before are done, and with them its contributions.
-  Train(work, read_ahead, [this](uint32_t group, bool finite, const BatchReport& report) {
-    if (finite && std::isfinite(report.loss_sum)) return Push(group, report);
-    MutexLock lock(&mutex_);
-    logic_.OnNotPushed(action_.ticket, group);
-  });
+  const bool computed =
+      Train(work, read_ahead, [this](uint32_t group, bool finite, const BatchReport& report) {
+        if (finite && std::isfinite(report.loss_sum)) return Push(group, report);
+        MutexLock lock(&mutex_);
+        logic_.OnNotPushed(action_.ticket, group);
+      });
+  if (computed) return;
+  MutexLock lock(&mutex_);
+  logic_.OnNoRows(action_.ticket);
 }
 
 void AsyncTrainer::Push(uint32_t group, const BatchReport& report) {
   Exchange exchange;
   exchange.group = group;
   exchange.lineage = action_.lineage;
-  exchange.pull = true;
-  exchange.pull_data =
-      options_.replica->pull_data(action_.next_parameter_set, group, action_.lineage);
+  // Groups of buckets come last, from the thread that trains.
+  if (options_.store->groups()[group].buckets && std::exchange(must_prepare_rows_, false)) {
+    std::optional<BatchKey> next;
+    {
+      MutexLock lock(&mutex_);
+      next = logic_.next_batch();
+    }
+    PrepareRows(action_.next_parameter_set, next);
+  }
+  SetPull(action_.next_parameter_set, action_.lineage, &exchange);
   {
     MutexLock lock(&mutex_);
     exchange.push = logic_.WantsAnyPush(group);
@@ -158,7 +176,7 @@ void AsyncTrainer::Push(uint32_t group, const BatchReport& report) {
     exchange.report = report;
     exchange.push_kinds = options_.replica->push_kinds(group);
     exchange.push_data = pushed_data_[group].data();
-    exchange.push_bytes = options_.replica->push_bytes(group);
+    exchange.push_bytes = options_.replica->push_bytes(/*set=*/0, group);
   }
   Start(exchange, action_.ticket);
 }

@@ -29,6 +29,7 @@ class AsyncTrainer : public SteppingTrainer {
   void Execute() override ABSL_LOCKS_EXCLUDED(mutex_);
   void OnExchange(uint64_t ticket, uint32_t group, const ExchangeResult& result) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Evaluate() ABSL_LOCKS_EXCLUDED(mutex_);
   void PullAll() ABSL_LOCKS_EXCLUDED(mutex_);
   void Compute() ABSL_LOCKS_EXCLUDED(mutex_);
   void Push(uint32_t group, const BatchReport& report) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -37,7 +38,8 @@ class AsyncTrainer : public SteppingTrainer {
 
   // One entry per group: the contributions that the current exchange pushes.
   std::vector<std::vector<const void*>> pushed_data_;
-  AsyncAction action_;  // The action being executed; only the thread of Run changes it.
+  bool must_prepare_rows_ = false;  // Before the first group of buckets of this batch is pulled.
+  AsyncAction action_;              // The action being executed; only the thread of Run changes it.
   AsyncStepLogic logic_ ABSL_GUARDED_BY(mutex_);
   uint64_t view_ ABSL_GUARDED_BY(mutex_) = 0;     // the view that the store knows
   uint64_t lineage_ ABSL_GUARDED_BY(mutex_) = 0;  // the lineage of that view

@@ -26,6 +26,18 @@ class ComputeCount {
     ComputeCount* const count_;
   };
 
+  // Exists while the computation waits for another task.
+  class Pause {
+   public:
+    explicit Pause(ComputeCount* count) : count_(count) { count_->computing_ = false; }
+    ~Pause() { count_->computing_ = true; }
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+
+   private:
+    ComputeCount* const count_;
+  };
+
   bool computing() const { return computing_; }
   uint64_t computed() const { return computed_; }
 

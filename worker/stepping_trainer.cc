@@ -1,5 +1,6 @@
 #include "worker/stepping_trainer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,8 @@
 #include "runtime/rpc/run_state.h"
 #include "runtime/variables/metric_messages.h"
 #include "worker/replica/batch_crash.h"
+#include "worker/replica/batch_keys.h"
+#include "worker/replica/row_sets.h"
 #include "worker/summary_writer.h"
 #include "worker/worker_metrics.h"
 
@@ -25,9 +28,15 @@ StoreView StoreViewOf(const v1::RunState& state, uint64_t term) {
   return view;
 }
 
-PrefetcherOptions ReadWith(int threads) {
+// The ticket of exchanges that no step logic has started; those of step logics count from 1.
+constexpr uint64_t kRowsTicket = 0;
+
+PrefetcherOptions ReadWith(int threads, const Replica* replica) {
   PrefetcherOptions options;
   options.threads = threads;
+  if (replica->rows() != nullptr) {
+    options.make_digest = [replica] { return replica->MakeDigest(); };
+  }
   return options;
 }
 
@@ -35,9 +44,10 @@ PrefetcherOptions ReadWith(int threads) {
 
 SteppingTrainer::SteppingTrainer(const TrainerOptions& options)
     : options_(options),
-      train_batches_(*options.train, options.train_plan, ReadWith(options.train_threads)),
+      train_batches_(*options.train, options.train_plan,
+                     ReadWith(options.train_threads, options.replica)),
       test_batches_(options.test != nullptr ? *options.test : *options.train, options.test_plan,
-                    ReadWith(options.test_threads)) {
+                    ReadWith(options.test_threads, options.replica)) {
   const size_t most = options_.store->groups().size() * VariableStore::kMaxExchangesPerGroup;
   for (size_t i = 0; i < most; ++i) {
     flights_.push_back(std::make_unique<Flight>());
@@ -120,23 +130,108 @@ void SteppingTrainer::Start(const Exchange& exchange, uint64_t ticket) {
 
 void SteppingTrainer::OnDone(Flight* flight, const ExchangeResult& result) {
   MutexLock lock(&mutex_);
-  OnExchange(flight->ticket, flight->group, result);
+  if (flight->ticket == kRowsTicket) {
+    TakeRows(result);
+  } else {
+    OnExchange(flight->ticket, flight->group, result);
+  }
   if (error_.ok()) error_ = HopelessExchange(result);
   flight->used = false;
   Wake();
 }
 
-void SteppingTrainer::Train(const Work& work, absl::FunctionRef<void()> read_ahead,
+void SteppingTrainer::SetPull(uint32_t parameter_set, uint64_t lineage, Exchange* exchange) {
+  exchange->pull = true;
+  if (options_.store->groups()[exchange->group].buckets) {
+    exchange->pull_rows = options_.replica->rows()->pulls(parameter_set, exchange->group);
+  } else {
+    exchange->pull_data = options_.replica->pull_data(parameter_set, exchange->group, lineage);
+  }
+}
+
+void SteppingTrainer::PrepareRows(uint32_t parameter_set, const std::optional<BatchKey>& next) {
+  if (!next.has_value()) return options_.replica->rows()->Prepare(parameter_set, nullptr);
+  const absl::StatusOr<const LoadedBatch*> batch = TakeTrainBatch(*next);
+  // An error counts when the batch is computed.
+  options_.replica->rows()->Prepare(parameter_set, batch.ok() ? &KeysOf(**batch) : nullptr);
+  if (batch.ok()) ahead_ = *batch;
+}
+
+absl::StatusOr<const LoadedBatch*> SteppingTrainer::TakeTrainBatch(const BatchKey& batch) {
+  const auto index = static_cast<int64_t>(batch.index);
+  if (const LoadedBatch* const ahead = std::exchange(ahead_, nullptr); ahead != nullptr) {
+    if (ahead->epoch == batch.epoch && ahead->index == index) return ahead;
+    train_batches_.Release(ahead);
+  }
+  return train_batches_.Take(batch.epoch, index);
+}
+
+bool SteppingTrainer::PullRows(const LoadedBatch& batch, uint32_t row_set, uint64_t lineage,
+                               uint64_t version) {
+  const std::vector<ExchangeGroup>& groups = options_.store->groups();
+  options_.replica->rows()->Prepare(row_set, &KeysOf(batch));
+  const ComputeCount::Pause waiting(&computed_);
+  while (true) {
+    {
+      MutexLock lock(&mutex_);
+      row_pulls_left_ = static_cast<uint32_t>(std::count_if(
+          groups.begin(), groups.end(), [](const ExchangeGroup& group) { return group.buckets; }));
+      rows_version_ = version;
+      rows_are_late_ = rows_are_gone_ = false;
+    }
+    for (uint32_t g = 0; g < groups.size(); ++g) {
+      if (!groups[g].buckets) continue;
+      Exchange exchange;
+      exchange.group = g;
+      exchange.lineage = lineage;
+      exchange.pull_version = version;
+      exchange.park = absl::Seconds(1);
+      SetPull(row_set, lineage, &exchange);
+      Start(exchange, kRowsTicket);
+    }
+    while (true) {
+      // A new state of the run may replace a ps that the exchanges wait for, or end them.
+      TakeState();
+      MutexLock lock(&mutex_);
+      if (end_.has_value() || !error_.ok()) return false;
+      if (row_pulls_left_ == 0) break;
+      while (!woken_) changed_.Wait(&mutex_);
+      woken_ = false;
+    }
+    MutexLock lock(&mutex_);
+    if (rows_are_gone_ || !rows_are_late_) {
+      if (rows_are_gone_) options_.replica->rows()->Prepare(row_set, nullptr);
+      return !rows_are_gone_;
+    }
+  }
+}
+
+void SteppingTrainer::TakeRows(const ExchangeResult& result) {
+  --row_pulls_left_;
+  if (!result.status.ok()) rows_are_gone_ = true;
+  for (const PulledSlice& bucket : result.pulls) {
+    if (bucket.has_value) continue;
+    (bucket.version >= rows_version_ ? rows_are_gone_ : rows_are_late_) = true;
+  }
+}
+
+bool SteppingTrainer::Train(const Work& work, absl::FunctionRef<void()> read_ahead,
                             Replica::OnGroup on_group) {
   const ComputeCount::Scope computing(&computed_);
   const absl::Time begin = options_.clock->Now();
   MarkBatch(options_, work.batch);
-  absl::StatusOr<const LoadedBatch*> loaded =
-      train_batches_.Take(work.batch.epoch, static_cast<int64_t>(work.batch.index));
+  const absl::StatusOr<const LoadedBatch*> loaded = TakeTrainBatch(work.batch);
   absl::Status status = loaded.status();
   if (status.ok()) {
     const absl::Time read = options_.clock->Now();
     read_ahead();
+    const RowSets* const rows = options_.replica->rows();
+    if (rows != nullptr && !rows->IsOf(work.parameter_set, KeysOf(**loaded)) &&
+        !PullRows(**loaded, work.parameter_set, work.lineage, work.version)) {
+      train_batches_.Release(*loaded);
+      if (options_.mark != nullptr) options_.mark->Clear();
+      return false;
+    }
     options_.replica->Expect(work.step - 1, work.next);
     status = options_.replica->Train(**loaded, work.parameter_set, work.contribution_set, on_group);
     CountBatch(**loaded, read - begin, options_.clock->Now() - begin);
@@ -150,6 +245,7 @@ void SteppingTrainer::Train(const Work& work, absl::FunctionRef<void()> read_ahe
   if (IsBatchCrash(status)) ReportCrash(work.batch, work.step, status);
   MutexLock lock(&mutex_);
   if (!status.ok()) error_ = status;
+  return true;
 }
 
 void SteppingTrainer::CountBatch(const LoadedBatch& batch, absl::Duration reading,
@@ -175,8 +271,8 @@ bool SteppingTrainer::CallChief(absl::FunctionRef<absl::Status()> call) {
   return false;
 }
 
-bool SteppingTrainer::EvaluateBlock(uint64_t lineage, uint64_t version, uint64_t block,
-                                    uint32_t parameter_set) {
+SteppingTrainer::Evaluation SteppingTrainer::EvaluateBlock(uint64_t lineage, uint64_t version,
+                                                           uint64_t block, uint32_t parameter_set) {
   BatchResult result;
   absl::Status status;
   {
@@ -184,6 +280,11 @@ bool SteppingTrainer::EvaluateBlock(uint64_t lineage, uint64_t version, uint64_t
     absl::StatusOr<const LoadedBatch*> batch = test_batches_.Take(0, static_cast<int64_t>(block));
     status = batch.status();
     if (batch.ok()) {
+      if (options_.replica->rows() != nullptr &&
+          !PullRows(**batch, RowSets::kEvaluationSet, lineage, version)) {
+        test_batches_.Release(*batch);
+        return Evaluation::kNoRows;
+      }
       status = options_.replica->Evaluate(**batch, parameter_set, &result);
       test_batches_.Release(*batch);
       if (options_.metrics != nullptr) options_.metrics->evaluation_blocks.Add();
@@ -192,7 +293,7 @@ bool SteppingTrainer::EvaluateBlock(uint64_t lineage, uint64_t version, uint64_t
   if (!status.ok()) {
     MutexLock lock(&mutex_);
     error_ = status;
-    return false;
+    return Evaluation::kEnd;
   }
   v1::ReportEvaluationRequest request;
   *request.mutable_identity() = options_.identity();
@@ -204,9 +305,10 @@ bool SteppingTrainer::EvaluateBlock(uint64_t lineage, uint64_t version, uint64_t
   request.set_examples(result.examples);
   ToProto(result.metrics, request.mutable_metrics());
   v1::ReportEvaluationResponse response;
-  return CallChief([&] {
+  const bool reported = CallChief([&] {
     return options_.chief->Call(&v1::ChiefService::Service::ReportEvaluation, request, &response);
   });
+  return reported ? Evaluation::kReported : Evaluation::kEnd;
 }
 
 void SteppingTrainer::ReportCrash(const BatchKey& batch, uint64_t step, const absl::Status& crash) {

@@ -49,10 +49,21 @@ class SteppingTrainer : public Trainer {
   // Starts an exchange; OnExchange is called with its ticket when it is done. Allocates nothing.
   void Start(const Exchange& exchange, uint64_t ticket) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Makes the exchange pull the group into a set of parameters: values, or the rows for which
+  // PrepareRows prepared the set.
+  void SetPull(uint32_t parameter_set, uint64_t lineage, Exchange* exchange);
+
+  // Models with tables: prepares a set of parameters for pulls of the rows of this batch, which the
+  // worker probably computes next, and waits until the batch is read; without a batch, for pulls of
+  // versions. If another batch is computed, Train pulls its rows itself.
+  void PrepareRows(uint32_t parameter_set, const std::optional<BatchKey>& next);
+
   // A batch, the update that it contributes to (in ASYNC: the one after the values that it starts
   // from), and the sets that it is computed with.
   struct Work {
     BatchKey batch;
+    uint64_t lineage = 0;
+    uint64_t version = 0;  // SYNC: the version of the parameters
     uint64_t step = 0;
     uint32_t parameter_set = 0;
     uint32_t contribution_set = 0;
@@ -60,14 +71,17 @@ class SteppingTrainer : public Trainer {
     absl::Span<const BatchKey> next;
   };
   // Loads the batch, calls `read_ahead`, which schedules the reading of the next batches, and
-  // trains the replica on the batch, which is marked as the current one meanwhile.
-  void Train(const Work& work, absl::FunctionRef<void()> read_ahead, Replica::OnGroup on_group)
+  // trains the replica on the batch, which is marked as the current one meanwhile. Returns false,
+  // and calls on_group for no group, if the rows of tables that the batch reads cannot be pulled
+  // any more: the run's state has changed, or the other workers have continued without this one.
+  bool Train(const Work& work, absl::FunctionRef<void()> read_ahead, Replica::OnGroup on_group)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Evaluates the block with the parameters and reports the result to the chief. Returns false if
-  // Run is about to return.
-  bool EvaluateBlock(uint64_t lineage, uint64_t version, uint64_t block, uint32_t parameter_set)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Evaluates the block with the parameters and reports the result to the chief. kEnd: Run is about
+  // to return. kNoRows: as when Train returns false.
+  enum class Evaluation { kReported, kNoRows, kEnd };
+  Evaluation EvaluateBlock(uint64_t lineage, uint64_t version, uint64_t block,
+                           uint32_t parameter_set) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Reports to the chief that the batch is not finite. Returns false if Run is about to return.
   bool ReportNonFinite(uint64_t lineage, const BatchKey& batch, uint64_t step)
@@ -98,6 +112,13 @@ class SteppingTrainer : public Trainer {
   // incarnation makes it a bad batch.
   void ReportCrash(const BatchKey& batch, uint64_t step, const absl::Status& crash)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // Returns the batch, which is read already if it is the one of PrepareRows.
+  absl::StatusOr<const LoadedBatch*> TakeTrainBatch(const BatchKey& batch);
+  // Makes the set have the rows of the batch, and meanwhile receives the run's state. Returns false
+  // as Train does.
+  bool PullRows(const LoadedBatch& batch, uint32_t row_set, uint64_t lineage, uint64_t version)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  void TakeRows(const ExchangeResult& result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CountBatch(const LoadedBatch& batch, absl::Duration reading, absl::Duration all);
   void TakeState() ABSL_LOCKS_EXCLUDED(mutex_);
   void OnDone(Flight* flight, const ExchangeResult& result) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -106,11 +127,18 @@ class SteppingTrainer : public Trainer {
   bool CallChief(absl::FunctionRef<absl::Status()> call) ABSL_LOCKS_EXCLUDED(mutex_);
 
   Prefetcher test_batches_;
+  const LoadedBatch* ahead_ = nullptr;  // the batch of PrepareRows, which is taken
   uint64_t lineage_ = 0;  // The lineage of the newest state taken; only the thread of Run uses it.
   CondVar changed_;
   std::vector<std::unique_ptr<Flight>> flights_ ABSL_GUARDED_BY(mutex_);
   std::optional<v1::RunState> new_state_ ABSL_GUARDED_BY(mutex_);
   bool woken_ ABSL_GUARDED_BY(mutex_) = false;
+  // The exchanges of PullRows: the version that they pull, those under way, and what came of the
+  // others.
+  uint64_t rows_version_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint32_t row_pulls_left_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool rows_are_late_ ABSL_GUARDED_BY(mutex_) = false;
+  bool rows_are_gone_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -405,6 +405,14 @@ void SyncStepLogic::TakePulls(uint32_t index, const ExchangeResult& result) {
   }
 }
 
+void SyncStepLogic::OnNoRows(uint64_t id) {
+  const Ticket* const ticket = Find(id);
+  if (ticket == nullptr) return;
+  const bool is_current = ticket->round == round_;
+  Close(id);
+  if (is_current) Restart();
+}
+
 void SyncStepLogic::OnEvaluated(uint64_t id) {
   const Ticket* const ticket = Find(id);
   if (ticket == nullptr) return;

@@ -100,8 +100,15 @@ class SyncStepLogic {
   void OnExchange(absl::Time now, uint64_t ticket, uint32_t group, const ExchangeResult& result);
   // kCompute: the group's gradients are not finite, so it was not pushed.
   void OnNotPushed(absl::Time now, uint64_t ticket, uint32_t group);
+  // kCompute, kEvaluate: nothing was computed or pushed, because the rows of tables that this needs
+  // are not available at the version any more. The worker asks all slices for their versions again.
+  void OnNoRows(uint64_t ticket);
   void OnEvaluated(uint64_t ticket);
   void OnReported(uint64_t ticket);
+
+  // This worker's place among the workers; its positions of a step are the rank and every number of
+  // workers further. UINT64_MAX before the first view.
+  uint64_t rank() const { return rank_; }
 
   // For heartbeats.
   bool has_step() const { return state_ == State::kAtStep; }

@@ -396,5 +396,54 @@ TEST_F(SyncStepLogicTest, WhenTheStoreHasMovedItWaitsForTheView) {
   EXPECT_EQ(Next(logic).kind, SyncAction::kQueryVersions);
 }
 
+// The rows of tables that a batch reads may be gone when the others have continued.
+TEST_F(SyncStepLogicTest, WithoutTheRowsOfABatchItAsksForTheVersionsAgain) {
+  SyncStepLogic logic = MakeLogic(0);
+  Join(logic, View(1, {0, 1}), 7);
+  SyncAction compute = Next(logic);
+  ASSERT_EQ(compute.kind, SyncAction::kCompute);
+  logic.OnNoRows(compute.ticket);
+  SyncAction query = Next(logic);
+  ASSERT_EQ(query.kind, SyncAction::kQueryVersions);
+  for (uint32_t group : {0, 1}) Versions(logic, query, group, 9);
+  Versions(logic, query, 2, kEveryVersion);
+  const SyncAction pull = Next(logic);
+  ASSERT_EQ(pull.kind, SyncAction::kPull);
+  EXPECT_EQ(pull.version, 9u);
+  for (uint32_t group : {0, 1}) Done(logic, pull.ticket, group, PushOutcome::kNone, 9, true);
+  // Both sets of gradients are free.
+  for (int i = 0; i < 2; ++i) {
+    compute = Next(logic);
+    ASSERT_EQ(compute.kind, SyncAction::kCompute);
+    EXPECT_EQ(compute.version, 9u);
+  }
+  // A result of an older lineage only frees its buffers.
+  logic.OnView(View(2, {0, 1}, 2));
+  EXPECT_EQ(Next(logic).kind, SyncAction::kWait);
+  logic.OnNoRows(compute.ticket);
+  EXPECT_EQ(Next(logic).kind, SyncAction::kQueryVersions);
+}
+
+TEST_F(SyncStepLogicTest, ABlockWhoseRowsAreGoneIsEvaluatedAgainIfTheVersionIsThere) {
+  SyncStepLogic logic = MakeLogic(0);
+  Join(logic, View(1, {0}), 50);
+  const SyncAction evaluate = Next(logic);
+  ASSERT_EQ(evaluate.kind, SyncAction::kEvaluate);
+  logic.OnNoRows(evaluate.ticket);
+  const SyncAction query = Next(logic);
+  ASSERT_EQ(query.kind, SyncAction::kQueryVersions);
+  for (uint32_t group : {0, 1}) Versions(logic, query, group, 50);
+  Versions(logic, query, 2, kEveryVersion);
+  const SyncAction pull = Next(logic);
+  for (uint32_t group : {0, 1}) Done(logic, pull.ticket, group, PushOutcome::kNone, 50, true);
+  for (uint64_t block = 0; block < 5; ++block) {
+    const SyncAction again = Next(logic);
+    ASSERT_EQ(again.kind, SyncAction::kEvaluate);
+    EXPECT_EQ(again.block, block);
+    logic.OnEvaluated(again.ticket);
+  }
+  EXPECT_EQ(Next(logic).kind, SyncAction::kCompute);
+}
+
 }  // namespace
 }  // namespace shoal

@@ -1,6 +1,7 @@
 #include "worker/sync_trainer.h"
 
 #include <set>
+#include <utility>
 
 namespace shoal {
 namespace {
@@ -77,10 +78,7 @@ void SyncTrainer::Execute() {
       StartAll();
       break;
     case SyncAction::kEvaluate:
-      if (EvaluateBlock(action_.lineage, action_.version, action_.block, action_.parameter_set)) {
-        MutexLock lock(&mutex_);
-        logic_.OnEvaluated(action_.ticket);
-      }
+      Evaluate();
       break;
     case SyncAction::kCompute:
       Compute();
@@ -94,18 +92,25 @@ void SyncTrainer::Execute() {
   }
 }
 
+void SyncTrainer::Evaluate() {
+  const Evaluation evaluation =
+      EvaluateBlock(action_.lineage, action_.version, action_.block, action_.parameter_set);
+  MutexLock lock(&mutex_);
+  if (evaluation == Evaluation::kReported) logic_.OnEvaluated(action_.ticket);
+  if (evaluation == Evaluation::kNoRows) logic_.OnNoRows(action_.ticket);
+}
+
 void SyncTrainer::StartAll() {
   for (uint32_t group : action_.groups) {
     Exchange exchange;
     exchange.group = group;
     exchange.lineage = action_.lineage;
-    exchange.pull = true;
     if (action_.kind == SyncAction::kQueryVersions) {
+      exchange.pull = true;
       exchange.versions_only = true;
     } else {
       exchange.pull_version = action_.version;
-      exchange.pull_data =
-          options_.replica->pull_data(action_.parameter_set, group, action_.lineage);
+      SetPull(action_.parameter_set, action_.lineage, &exchange);
       exchange.park = action_.park;
     }
     Start(exchange, action_.ticket);
@@ -130,15 +135,35 @@ void SyncTrainer::Compute() {
       next_.push_back(plan_.BatchAt(step, action_.position));
     }
   }
-  const Work work = {action_.batch, action_.version + 1, action_.parameter_set,
-                     action_.gradient_set, next_};
-  Train(work, read_ahead, [this](uint32_t group, bool finite, const BatchReport& report) {
-    if (finite) return Push(group, report);
-    MutexLock lock(&mutex_);
-    logic_.OnNotPushed(options_.clock->Now(), action_.ticket, group);
-  });
+  must_prepare_rows_ = action_.pull_next;
+  const Work work = {action_.batch,
+                     action_.lineage,
+                     action_.version,
+                     action_.version + 1,
+                     action_.parameter_set,
+                     action_.gradient_set,
+                     next_};
+  const bool computed =
+      Train(work, read_ahead, [this](uint32_t group, bool finite, const BatchReport& report) {
+        if (finite) return Push(group, report);
+        MutexLock lock(&mutex_);
+        logic_.OnNotPushed(options_.clock->Now(), action_.ticket, group);
+      });
   MutexLock lock(&mutex_);
+  if (!computed) logic_.OnNoRows(action_.ticket);
   current_batch_ = std::nullopt;
+}
+
+// Returns the batch that this worker probably computes first at the next version.
+std::optional<BatchKey> SyncTrainer::FirstOfNextStep() const {
+  uint64_t rank = 0;
+  {
+    MutexLock lock(&mutex_);
+    rank = logic_.rank();
+  }
+  const uint64_t step = action_.version + 1;
+  if (plan_.At(step).num_batches <= rank) return std::nullopt;
+  return plan_.BatchAt(step, static_cast<uint32_t>(rank));
 }
 
 void SyncTrainer::Push(uint32_t group, const BatchReport& report) {
@@ -153,12 +178,14 @@ void SyncTrainer::Push(uint32_t group, const BatchReport& report) {
   exchange.report = report;
   exchange.push_kinds = options_.replica->push_kinds(group);
   exchange.push_data = options_.replica->push_data(action_.gradient_set, group);
-  exchange.push_bytes = options_.replica->push_bytes(group);
+  exchange.push_bytes = options_.replica->push_bytes(action_.gradient_set, group);
   if (action_.pull_next) {
-    exchange.pull = true;
+    // Groups of buckets come last, from the thread that trains.
+    if (options_.store->groups()[group].buckets && std::exchange(must_prepare_rows_, false)) {
+      PrepareRows(action_.next_parameter_set, FirstOfNextStep());
+    }
     exchange.pull_version = action_.version + 1;
-    exchange.pull_data =
-        options_.replica->pull_data(action_.next_parameter_set, group, action_.lineage);
+    SetPull(action_.next_parameter_set, action_.lineage, &exchange);
     exchange.park = action_.park;
   }
   Start(exchange, action_.ticket);

@@ -27,11 +27,14 @@ class SyncTrainer : public SteppingTrainer {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Compute() ABSL_LOCKS_EXCLUDED(mutex_);
   void Push(uint32_t group, const BatchReport& report) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Evaluate() ABSL_LOCKS_EXCLUDED(mutex_);
+  std::optional<BatchKey> FirstOfNextStep() const ABSL_LOCKS_EXCLUDED(mutex_);
   void StartAll() ABSL_LOCKS_EXCLUDED(mutex_);
 
   const StepPlan plan_;
-  std::vector<BatchKey> next_;  // The batches that probably follow the one being computed.
-  SyncAction action_;           // The action being executed; only the thread of Run changes it.
+  std::vector<BatchKey> next_;      // The batches that probably follow the one being computed.
+  bool must_prepare_rows_ = false;  // Before the first group of buckets of this batch is pulled.
+  SyncAction action_;               // The action being executed; only the thread of Run changes it.
   SyncStepLogic logic_ ABSL_GUARDED_BY(mutex_);
   std::optional<BatchKey> current_batch_ ABSL_GUARDED_BY(mutex_);
 };

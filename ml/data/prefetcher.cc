@@ -66,6 +66,8 @@ void Prefetcher::AllocateMemory(Slot& slot) const {
     if (field.is_ragged()) slot.ragged.emplace_back(field.kind == FieldKind::kWeightedRagged);
   }
   slot.piece_ragged.assign(pieces, slot.ragged);
+  if (options_.make_digest != nullptr) slot.digest = options_.make_digest();
+  slot.batch.digest = slot.digest.get();
   size_t ragged = 0;
   for (const FieldSpec& field : dataset_.fields()) {
     if (field.is_ragged()) {
@@ -164,6 +166,11 @@ absl::Status Prefetcher::Load(Slot& slot) {
   batch.num_examples = plan_.num_examples(batch.index);
   const size_t rows = static_cast<size_t>(batch.num_examples);
   plan_.FillIndices(batch.epoch, batch.index, absl::MakeSpan(slot.indices).first(rows));
+  RETURN_IF_ERROR(LoadFields(slot, rows));
+  return slot.digest == nullptr ? absl::OkStatus() : slot.digest->Update(batch);
+}
+
+absl::Status Prefetcher::LoadFields(Slot& slot, size_t rows) {
   return pool_ == nullptr ? LoadRows(slot, 0, rows, &slot.ragged) : LoadPieces(slot, rows);
 }
 

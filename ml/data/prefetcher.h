@@ -2,6 +2,7 @@
 #define SHOAL_ML_DATA_PREFETCHER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -20,6 +21,18 @@
 
 namespace shoal {
 
+struct LoadedBatch;
+
+// What a user of batches derives from each of them, computed on the thread that reads the batch.
+class BatchDigest {
+ public:
+  virtual ~BatchDigest() = default;
+
+  // Derives it from a batch that was just read, and forgets the batch before. An error counts as an
+  // error of reading.
+  virtual absl::Status Update(const LoadedBatch& batch) = 0;
+};
+
 // The examples of one replica batch, in memory. Each clone uses a range of rows of every field.
 struct LoadedBatch {
   uint32_t epoch = 0;
@@ -28,6 +41,7 @@ struct LoadedBatch {
   // For each dense field of the data set, num_examples rows, the first of which is 64-byte aligned;
   // for each ragged field a RaggedRows with num_examples examples.
   std::vector<void*> fields;
+  const BatchDigest* digest = nullptr;  // null without PrefetcherOptions::make_digest
 
   // Returns field f, which must be ragged.
   const RaggedRows& ragged(size_t f) const { return RaggedOutput(fields[f]); }
@@ -37,6 +51,8 @@ struct PrefetcherOptions {
   int depth = 2;      // batches read ahead
   int max_taken = 2;  // batches that the user holds at the same time
   int threads = 1;    // threads that share the reading of a batch
+  // Makes a digest, called once for each buffer. Null: batches have no digests.
+  std::function<std::unique_ptr<BatchDigest>()> make_digest = nullptr;
 };
 
 // Reads batches before they are needed, one after the other, into a fixed set of buffers. It does
@@ -81,6 +97,7 @@ class Prefetcher {
     // Indexed by piece of the batch; empty for one thread. piece_ragged has the ragged fields.
     std::vector<absl::Status> piece_status;
     std::vector<std::vector<RaggedRows>> piece_ragged;
+    std::unique_ptr<BatchDigest> digest;  // null: none
     State state = State::kFree;
     bool forgotten = false;  // becomes free once loaded
     uint64_t order = 0;      // of scheduling
@@ -90,6 +107,7 @@ class Prefetcher {
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);
   void AllocateMemory(Slot& slot) const;
   absl::Status Load(Slot& slot);
+  absl::Status LoadFields(Slot& slot, size_t rows);
   absl::Status LoadPieces(Slot& slot, size_t rows);
   absl::Status LoadRows(const Slot& slot, size_t begin, size_t end,
                         std::vector<RaggedRows>* ragged) const;

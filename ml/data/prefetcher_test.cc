@@ -1,6 +1,7 @@
 #include "ml/data/prefetcher.h"
 
 #include <atomic>
+#include <memory>
 #include <set>
 #include <string>
 #include <thread>
@@ -260,6 +261,34 @@ TEST(PrefetcherTest, ADataSetThatAddsTooFewExamplesIsAnErrorWithTheField) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_THAT(std::string(status.message()), HasSubstr("field weighted: "));
   EXPECT_TRUE(prefetcher.Take(0, 1).ok());
+}
+
+// The first number of a batch; refuses one number.
+class FirstNumber final : public BatchDigest {
+ public:
+  explicit FirstNumber(int32_t refused) : refused_(refused) {}
+  absl::Status Update(const LoadedBatch& batch) override {
+    value = First(batch);
+    return value == refused_ ? absl::InvalidArgumentError("refused") : absl::OkStatus();
+  }
+  int32_t value = -1;
+
+ private:
+  const int32_t refused_;
+};
+
+TEST(PrefetcherTest, EveryBatchHasItsOwnDigest) {
+  FaultyDataset dataset;
+  PrefetcherOptions options;
+  options.make_digest = [] { return std::make_unique<FirstNumber>(6); };
+  Prefetcher prefetcher(dataset, PlanOf(3), options);
+  prefetcher.Schedule(0, 1);
+  const LoadedBatch* const first = prefetcher.Take(0, 0).value();
+  const LoadedBatch* const second = prefetcher.Take(0, 1).value();
+  EXPECT_EQ(static_cast<const FirstNumber*>(first->digest)->value, 0);
+  EXPECT_EQ(static_cast<const FirstNumber*>(second->digest)->value, 3);
+  prefetcher.Release(first);
+  EXPECT_TRUE(absl::IsInvalidArgument(prefetcher.Take(0, 2).status()));
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ namespace shoal {
 namespace {
 
 constexpr uint32_t kMostDim = 4096;
+constexpr uint32_t kMostBuckets = 65536;
 
 // Sets a field of *to if it is set in `from`.
 #define SHOAL_COPY(from, to, field) \
@@ -111,6 +112,10 @@ absl::Status ValidateTableConfig(const v1::TableConfig& table) {
   if (table.dim() == 0 || table.dim() > kMostDim) {
     return absl::InvalidArgumentError(
         absl::StrCat("dim: must be 1 to ", kMostDim, ", is ", table.dim()));
+  }
+  if (table.buckets() > kMostBuckets) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("buckets: must be at most ", kMostBuckets, ", is ", table.buckets()));
   }
   const v1::OptimizerConfig rule = RuleFrom(table.optimizer());
   for (const auto& [name, value] :

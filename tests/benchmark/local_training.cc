@@ -200,7 +200,7 @@ absl::Status LocalTraining::Step() {
     exchange.report = report;
     exchange.push_kinds = replica_->push_kinds(group);
     exchange.push_data = replica_->push_data(set, group);
-    exchange.push_bytes = replica_->push_bytes(group);
+    exchange.push_bytes = replica_->push_bytes(set, group);
     exchange.pull = true;
     exchange.pull_version = step_ + 1;
     exchange.pull_data = replica_->pull_data(next_set, group, exchange.lineage);

@@ -22,9 +22,14 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "ml/data/prefetcher.h"
+#include "ml/data/ragged_rows.h"
+#include "proto/v1/variable.pb.h"
+#include "runtime/plan/slice_table.h"
 #include "runtime/tables/row_slabs.h"
 #include "runtime/tables/table_updater.h"
 #include "runtime/variables/bucket.h"
+#include "worker/replica/batch_keys.h"
 
 namespace shoal {
 namespace {
@@ -128,6 +133,53 @@ class Table {
   std::vector<double> read_, pushed_, updated_;
 };
 
+// Measures BatchKeys on batches of 2048 examples with one key in each of 26 columns, which have
+// tables of their own with 32 buckets.
+void MeasureBatchKeys(int rounds) {
+  constexpr size_t kTables = 26, kExamples = 2048, kDifferent = 32;
+  std::vector<v1::VariableSpec> specs(kTables);
+  std::vector<TableLookups> lookups(kTables);
+  for (size_t t = 0; t < kTables; ++t) {
+    specs[t].set_name(absl::StrFormat("table%d", t));
+    specs[t].add_shape(16);
+    specs[t].set_dtype(v1::DATA_TYPE_FLOAT32);
+    specs[t].set_update(v1::UPDATE_KIND_OPTIMIZER);
+    specs[t].mutable_table()->set_buckets(32);
+    lookups[t] = {static_cast<uint32_t>(t), {t}};
+  }
+  const SliceTable slices = *SliceTable::Create(specs, 1 << 16);
+  std::vector<std::vector<RaggedRows>> fields(kDifferent, std::vector<RaggedRows>(kTables));
+  std::vector<LoadedBatch> batches(kDifferent);
+  uint64_t drawn = 0;
+  for (size_t b = 0; b < kDifferent; ++b) {
+    for (RaggedRows& field : fields[b]) {
+      for (size_t i = 0; i < kExamples; ++i) {
+        const double uniform = static_cast<double>(RandomBits(5, ++drawn)) / 0x1p64;
+        field.AddKey(static_cast<int64_t>(MixBits(ZipfRank(uniform, 4'000'000))));
+        field.EndExample();
+      }
+      batches[b].fields.push_back(&field);
+    }
+    batches[b].num_examples = kExamples;
+  }
+  BatchKeys keys(&slices, lookups);
+  std::vector<double> milliseconds;
+  size_t rows = 0;
+  for (int round = 0; round < rounds; ++round) {
+    rows = 0;
+    const int64_t begin = CpuNanos();
+    for (const LoadedBatch& batch : batches) {
+      CHECK_OK(keys.Update(batch));
+      for (const TableKeys& table : keys.tables()) rows += table.keys.size();
+    }
+    milliseconds.push_back(static_cast<double>(CpuNanos() - begin) / 1e6 / kDifferent);
+  }
+  std::sort(milliseconds.begin(), milliseconds.end());
+  std::printf(
+      "\nthe different keys of a batch: %.2f ms for %zu keys of %zu tables, %zu different\n",
+      milliseconds[milliseconds.size() / 2], kExamples * kTables, kTables, rows / kDifferent);
+}
+
 int Main(int argc, char** argv) {
   int rounds = 5;
   int milliseconds = 300;
@@ -163,6 +215,7 @@ int Main(int argc, char** argv) {
   }
   std::printf("dim 16, millions of rows per second:             read     push   update\n");
   for (const auto& table : tables) table->Print();
+  MeasureBatchKeys(std::max(rounds, 1));
   return 0;
 }
 

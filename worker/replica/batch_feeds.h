@@ -27,6 +27,7 @@ class BatchFeeds {
 
   const std::vector<CompileRequest::Feed>& feeds() const { return feeds_; }
 
+  const std::vector<int64_t>& capacities() const { return capacities_; }
   // Returns the capacities that a batch needs, at least those of these feeds. A field needs as many
   // as its keys in one clone, rounded up to a power of two.
   std::vector<int64_t> CapacitiesFor(const LoadedBatch& batch) const;

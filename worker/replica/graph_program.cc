@@ -50,6 +50,7 @@ absl::StatusOr<std::unique_ptr<GraphProgram>> GraphProgram::Create(Options optio
   RETURN_IF_ERROR(CheckSameMetrics(program->train_.metrics, program->evaluate_.metrics));
   RETURN_IF_ERROR(program->DeclareVariables());
   RETURN_IF_ERROR(program->CheckEvaluationVariables());
+  RETURN_IF_ERROR(program->DeclareTables());
   RETURN_IF_ERROR(program->DeclareSummaries());
   RETURN_IF_ERROR(
       program->Prepare(static_cast<int64_t>(ReplicaBatchExamples(program->options_.run))));
@@ -125,6 +126,31 @@ absl::Status GraphProgram::DeclareVariables() {
     train_fetches_.push_back(contribution_of_[v]);
   }
   return absl::OkStatus();
+}
+
+absl::Status GraphProgram::DeclareTables() {
+  RETURN_IF_ERROR(tables_.Declare(*train_.graph, options_.fields, options_.run,
+                                  static_cast<uint32_t>(variables_.size())));
+  RETURN_IF_ERROR(tables_.CheckReads(*evaluate_.graph, options_.fields));
+  if (tables_.empty()) return absl::OkStatus();
+  variables_.insert(variables_.end(), tables_.specs().begin(), tables_.specs().end());
+  contribution_of_.resize(variables_.size());
+  first_row_capacities_ =
+      tables_.FirstCapacities(static_cast<int64_t>(ReplicaBatchExamples(options_.run)));
+  row_fetches_.assign(tables_.lookups().size(), -1);
+  for (size_t t = 0; t < row_fetches_.size(); ++t) {
+    for (const GradientAndVariable& pair : train_.model.train_op->row_gradients) {
+      if (!(pair.variable == train_.graph->table_inputs()[t].rows)) continue;
+      row_fetches_[t] = static_cast<int>(train_fetches_.size());
+      train_fetches_.push_back(pair.gradient);
+    }
+  }
+  return absl::OkStatus();
+}
+
+const float* GraphProgram::RowGradients(size_t lookup) const {
+  if (last_trained_ == nullptr || row_fetches_[lookup] < 0) return nullptr;
+  return static_cast<const float*>(last_trained_->row_gradients[lookup].data());
 }
 
 absl::Status GraphProgram::CheckEvaluationVariables() const {
@@ -325,6 +351,15 @@ absl::StatusOr<std::unique_ptr<GraphProgram::Compiled>> GraphProgram::CompileFor
   compiled->feeds =
       std::make_unique<BatchFeeds>(*deployed.queue, request.clone_examples, std::move(capacities));
   request.feeds = compiled->feeds->feeds();
+  if (!tables_.empty()) {
+    std::vector<int64_t> row_capacities = first_row_capacities_;
+    for (size_t t = 0; t < rows_.size(); ++t) row_capacities[t] = rows_[t].capacity;
+    compiled->table_feeds = std::make_unique<TableFeeds>(
+        tables_, *deployed.graph, options_.fields, request.clone_examples,
+        compiled->feeds->capacities(), std::move(row_capacities));
+    const std::vector<CompileRequest::Feed>& feeds = compiled->table_feeds->feeds();
+    request.feeds.insert(request.feeds.end(), feeds.begin(), feeds.end());
+  }
   ASSIGN_OR_RETURN(request.placer, PlacerFor());
   if (options_.run.deployment().log_device_placement()) {
     request.placer.log = [](const std::string& line) { LOG(INFO) << line; };
@@ -342,8 +377,20 @@ absl::StatusOr<std::unique_ptr<GraphProgram::Compiled>> GraphProgram::CompileFor
   compiled->variables.resize(deployed.graph->variables().size());
   compiled->versions.resize(deployed.graph->variables().size());
   compiled->outputs.resize(fetches.size());
-  if (&deployed == &train_) BindSummaries(compiled.get());
+  if (&deployed == &train_) {
+    BindSummaries(compiled.get());
+    BindRowGradients(compiled.get());
+  }
   return compiled;
+}
+
+void GraphProgram::BindRowGradients(Compiled* compiled) const {
+  for (size_t t = 0; t < row_fetches_.size(); ++t) {
+    const int64_t floats = compiled->table_feeds->row_capacity(t) * tables_.dim(t);
+    compiled->row_gradients.emplace_back(static_cast<uint64_t>(floats) * sizeof(float));
+    if (row_fetches_[t] < 0) continue;
+    compiled->outputs[static_cast<size_t>(row_fetches_[t])] = compiled->row_gradients[t].data();
+  }
 }
 
 absl::Status GraphProgram::Prepare(int64_t num_examples) {
@@ -360,7 +407,8 @@ absl::StatusOr<GraphProgram::Compiled*> GraphProgram::CompiledFor(
   if (compiled == nullptr) {
     ASSIGN_OR_RETURN(compiled, CompileFor(deployed, fetches, batch.num_examples, {}));
   }
-  if (!compiled->feeds->Fits(batch)) {
+  const bool has_room = compiled->table_feeds == nullptr || compiled->table_feeds->Fits(rows_);
+  if (!has_room || !compiled->feeds->Fits(batch)) {
     ASSIGN_OR_RETURN(compiled, CompileFor(deployed, fetches, batch.num_examples,
                                           compiled->feeds->CapacitiesFor(batch)));
   }
@@ -381,6 +429,11 @@ RunBindings GraphProgram::Bind(const LoadedBatch& batch, absl::Span<const float*
   }
   RunBindings bindings;
   bindings.inputs = compiled->feeds->Bind(batch);
+  if (compiled->table_feeds != nullptr) {
+    compiled->inputs.assign(bindings.inputs.begin(), bindings.inputs.end());
+    compiled->table_feeds->Bind(batch, rows_, &compiled->inputs);
+    bindings.inputs = compiled->inputs;
+  }
   bindings.variables = compiled->variables;
   bindings.variable_versions = compiled->versions;
   bindings.outputs = compiled->outputs;

@@ -15,9 +15,11 @@
 #include "ml/graph/executable.h"
 #include "ml/graph/graph.h"
 #include "ml/nn/model.h"
+#include "ml/tensor/buffer.h"
 #include "proto/v1/run_config.pb.h"
 #include "worker/replica/batch_feeds.h"
 #include "worker/replica/graph_metrics.h"
+#include "worker/replica/model_tables.h"
 #include "worker/replica/replica_program.h"
 
 namespace shoal {
@@ -41,6 +43,10 @@ class GraphProgram : public ReplicaProgram {
 
   const std::vector<v1::VariableSpec>& variables() const override { return variables_; }
   bool contributes(uint32_t variable) const override { return contribution_of_[variable].valid(); }
+  const std::vector<TableLookups>& lookups() const override { return tables_.lookups(); }
+  int64_t FirstRowCapacity(size_t lookup) const override { return first_row_capacities_[lookup]; }
+  void UseRows(absl::Span<const TableRows> rows) override { rows_ = rows; }
+  const float* RowGradients(size_t lookup) const override;
   // Returns whether the model counts correct predictions.
   bool classifies() const { return train_.model.correct_count.valid(); }
   std::vector<v1::MetricSpec> metrics() const override;
@@ -86,6 +92,9 @@ class GraphProgram : public ReplicaProgram {
   struct Compiled {
     std::unique_ptr<Executable> executable;
     std::unique_ptr<BatchFeeds> feeds;
+    std::unique_ptr<TableFeeds> table_feeds;
+    std::vector<const void*> inputs;     // if there are tables: the memory of all feeds
+    std::vector<Buffer> row_gradients;   // in training, indexed by table
     std::vector<const void*> variables;  // indexed by graph variable
     std::vector<uint64_t> versions;      // indexed by graph variable
     std::vector<void*> outputs;          // indexed by fetch
@@ -113,8 +122,12 @@ class GraphProgram : public ReplicaProgram {
   // Called after DeclareVariables if summary.model_every is set.
   absl::Status DeclareSummaries();
   void BindSummaries(Compiled* compiled) const;
+  void BindRowGradients(Compiled* compiled) const;
   absl::StatusOr<PlacerOptions> PlacerFor() const;
+  // Declares the tables, after the other variables, and the fetches of their gradients.
+  absl::Status DeclareTables();
   // Compiles for batches of that size, and so many keys per ragged field; empty: FirstCapacities.
+  // There is room for the rows of UseRows; before its first call, for FirstRowCapacity.
   absl::StatusOr<std::unique_ptr<Compiled>> CompileFor(const Deployed& deployed,
                                                        const std::vector<Output>& fetches,
                                                        int64_t num_examples,
@@ -144,6 +157,10 @@ class GraphProgram : public ReplicaProgram {
   // The variables whose contributions follow the results in train_fetches_, in that order.
   std::vector<uint32_t> contributing_;
   std::vector<Output> evaluate_fetches_;
+  ModelTables tables_;
+  std::vector<int64_t> first_row_capacities_;
+  std::vector<int> row_fetches_;  // indexed by table: in train_fetches_, -1 if there is none
+  absl::Span<const TableRows> rows_;
   std::vector<Summary> summaries_;
   const Compiled* last_trained_ = nullptr;
   CompiledBySize train_compiled_;  // keyed by number of examples

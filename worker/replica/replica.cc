@@ -23,7 +23,8 @@ Replica::Replica(ReplicaProgram* program, const SliceTable* table,
       clip_by_global_norm_(clip_by_global_norm),
       state_(groups_.size()),
       parts_(table_.num_variables()),
-      versions_(table_.num_variables()) {
+      versions_(table_.num_variables()),
+      rows_(table_.has_tables() ? std::make_unique<RowSets>(program, table, groups) : nullptr) {
   AllocateMemory();
   for (uint32_t g = 0; g < groups_.size(); ++g) {
     for (const uint32_t slice : groups_[g].slices) AddSlice(g, slice);
@@ -38,6 +39,11 @@ Replica::Replica(ReplicaProgram* program, const SliceTable* table,
 void Replica::AllocateMemory() {
   for (uint32_t set = 0; set < kSets; ++set) {
     for (uint32_t v = 0; v < table_.num_variables(); ++v) {
+      if (table_.is_table(v)) {
+        parameters_[set].push_back(nullptr);
+        contributions_[set].push_back(nullptr);
+        continue;
+      }
       const uint64_t bytes = table_.elements_of(v) * sizeof(float);
       parameters_[set].push_back(OrOwnMemory(program_->ParameterMemory(set, v), bytes));
       float* contribution = nullptr;
@@ -52,6 +58,11 @@ void Replica::AllocateMemory() {
 void Replica::AddSlice(uint32_t group, uint32_t slice_index) {
   const Slice& slice = table_[slice_index];
   Group& state = state_[group];
+  if (slice_index == table_.report_slice()) report_group_ = group;
+  if (slice.is_bucket) {
+    state.kinds.push_back(ContributionKind::kRows);
+    return;
+  }
   const bool contributes = program_->contributes(slice.variable);
   for (uint32_t set = 0; set < kSets; ++set) {
     state.pull[set].push_back(const_cast<float*>(parameters_[set][slice.variable]) +
@@ -66,7 +77,6 @@ void Replica::AddSlice(uint32_t group, uint32_t slice_index) {
                             ? ContributionKind::kDense
                             : ContributionKind::kStatistic);
   state.bytes.push_back(contributes ? slice.num_bytes() : sizeof(kNoRows));
-  if (slice_index == table_.report_slice()) report_group_ = group;
   if (!contributes) return;
   const uint64_t end = slice.first_element + slice.num_elements;
   std::vector<Part>& parts = parts_[slice.variable].parts;
@@ -98,6 +108,7 @@ float* const* Replica::pull_data(uint32_t set, uint32_t group, uint64_t lineage)
 absl::Span<const uint64_t> Replica::VersionsOf(uint32_t parameter_set) {
   std::fill(versions_.begin(), versions_.end(), 0);
   for (uint32_t g = 0; g < groups_.size(); ++g) {
+    if (groups_[g].buckets) continue;
     for (uint32_t slice : groups_[g].slices) {
       uint64_t& version = versions_[table_[slice].variable];
       version = std::max(version, state_[g].pulled[parameter_set]);
@@ -125,6 +136,7 @@ bool Replica::IsFinite(uint32_t set, uint32_t group) const {
 }
 
 void Replica::Settle(uint32_t group, uint32_t set, OnGroup on_group) {
+  if (groups_[group].buckets) return;  // Train hands them over at its end.
   if (state_[group].missing.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
   if (clip_by_global_norm_ == 0) HandOver(group, IsFinite(set, group), on_group);
 }
@@ -142,10 +154,11 @@ void Replica::HandOver(uint32_t group, bool finite, OnGroup on_group) const {
   on_group(group, finite && std::isfinite(report.loss_sum), report);
 }
 
-bool Replica::ClipGradients(uint32_t set) {
+std::optional<float> Replica::ClipGradients(const LoadedBatch& batch, uint32_t set) {
   bool finite = std::isfinite(result_.loss_sum);
   double sum_of_squares = 0;
   for (uint32_t g = 0; g < groups_.size(); ++g) {
+    if (groups_[g].buckets) continue;
     finite = finite && IsFinite(set, g);
     for (size_t i = 0; i < groups_[g].slices.size(); ++i) {
       if (state_[g].kinds[i] != ContributionKind::kDense) continue;
@@ -153,9 +166,10 @@ bool Replica::ClipGradients(uint32_t set) {
                                       table_[groups_[g].slices[i]].num_elements});
     }
   }
+  if (rows_ != nullptr && !rows_->AddSquares(KeysOf(batch), &sum_of_squares)) return std::nullopt;
   const float scale = ClipScale(sum_of_squares, clip_by_global_norm_);
-  if (!finite || !std::isfinite(scale)) return false;
-  if (scale == 1) return true;
+  if (!finite || !std::isfinite(scale)) return std::nullopt;
+  if (scale == 1) return scale;
   for (uint32_t v = 0; v < table_.num_variables(); ++v) {
     if (contributions_[set][v] == nullptr ||
         program_->variables()[v].update() != v1::UPDATE_KIND_OPTIMIZER) {
@@ -163,7 +177,20 @@ bool Replica::ClipGradients(uint32_t set) {
     }
     for (uint64_t i = 0; i < table_.elements_of(v); ++i) contributions_[set][v][i] *= scale;
   }
-  return true;
+  return scale;
+}
+
+std::unique_ptr<BatchDigest> Replica::MakeDigest() const {
+  if (rows_ == nullptr) return nullptr;
+  return std::make_unique<BatchKeys>(&table_, program_->lookups());
+}
+
+absl::Status Replica::Evaluate(const LoadedBatch& batch, uint32_t parameter_set,
+                               BatchResult* result) {
+  if (rows_ != nullptr) {
+    program_->UseRows(rows_->RowsOf(RowSets::kEvaluationSet, KeysOf(batch)));
+  }
+  return program_->Evaluate(batch, parameters_[parameter_set], VersionsOf(parameter_set), result);
 }
 
 absl::Status Replica::Train(const LoadedBatch& batch, uint32_t parameter_set,
@@ -176,6 +203,7 @@ absl::Status Replica::Train(const LoadedBatch& batch, uint32_t parameter_set,
   arguments.parameters = parameters_[parameter_set];
   arguments.contributions = contributions_[contribution_set];
   arguments.versions = VersionsOf(parameter_set);
+  if (rows_ != nullptr) program_->UseRows(rows_->RowsOf(parameter_set, KeysOf(batch)));
   absl::Status status = program_->Train(
       arguments, &result_,
       [&](uint32_t variable, int64_t num_elements) {
@@ -185,9 +213,13 @@ absl::Status Replica::Train(const LoadedBatch& batch, uint32_t parameter_set,
         if (report_group_ != UINT32_MAX) Settle(report_group_, contribution_set, on_group);
       });
   if (!status.ok()) return status;
-  const bool finite = clip_by_global_norm_ == 0 || ClipGradients(contribution_set);
+  std::optional<float> scale = 1.0f;
+  if (clip_by_global_norm_ > 0) scale = ClipGradients(batch, contribution_set);
+  const bool finite = scale.has_value();
   for (uint32_t g = 0; g < groups_.size(); ++g) {
-    if (state_[g].needs > 0 && clip_by_global_norm_ > 0) {
+    if (groups_[g].buckets) {
+      HandOver(g, finite && rows_->Encode(contribution_set, g, KeysOf(batch), *scale), on_group);
+    } else if (state_[g].needs > 0 && clip_by_global_norm_ > 0) {
       HandOver(g, finite, on_group);
     } else if (state_[g].needs == 0 && groups_[g].versioned) {  // waits for nothing
       on_group(g, finite, BatchReport());

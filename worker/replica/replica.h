@@ -4,22 +4,27 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 
+#include "ml/data/prefetcher.h"
 #include "ml/tensor/buffer.h"
 #include "runtime/plan/batch_key.h"
 #include "runtime/plan/slice_table.h"
 #include "runtime/variables/variable_store.h"
+#include "worker/replica/batch_keys.h"
 #include "worker/replica/replica_program.h"
+#include "worker/replica/row_sets.h"
 
 namespace shoal {
 
 // A program with its memory: two sets of parameters and two of contributions, addressed by
-// variable for computing and by slice for exchanges. A set of contributions belongs to the
+// variable for computing and by slice for exchanges. Of tables there are only the rows of a batch
+// (RowSets). A set of contributions belongs to the
 // exchanges that push it until they are done. A set of parameters belongs to the exchange that
 // pulls into it or to the computation that uses it. Nothing is allocated after construction. One
 // thread at a time, except where a comment says otherwise.
@@ -39,10 +44,18 @@ class Replica {
   // time for a group, while nobody computes with the set.
   float* const* pull_data(uint32_t set, uint32_t group, uint64_t lineage);
   const void* const* push_data(uint32_t set, uint32_t group) const {
-    return state_[group].push[set].data();
+    return groups_[group].buckets ? rows_->push_data(set, group) : state_[group].push[set].data();
   }
   const ContributionKind* push_kinds(uint32_t group) const { return state_[group].kinds.data(); }
-  const uint64_t* push_bytes(uint32_t group) const { return state_[group].bytes.data(); }
+  const uint64_t* push_bytes(uint32_t set, uint32_t group) const {
+    return groups_[group].buckets ? rows_->push_bytes(set, group) : state_[group].bytes.data();
+  }
+
+  // The rows of tables, which must be those of the batch before it is trained or evaluated; null if
+  // the program has no tables. Groups of buckets are pulled into them instead of pull_data.
+  RowSets* rows() const { return rows_.get(); }
+  // Returns a digest for the readers of batches: BatchKeys, or null if there are no tables.
+  std::unique_ptr<BatchDigest> MakeDigest() const;
 
   absl::Span<const float* const> parameters(uint32_t set) const { return parameters_[set]; }
 
@@ -66,9 +79,8 @@ class Replica {
   // The group whose exchanges carry the batch's report; UINT32_MAX if no group does.
   uint32_t report_group() const { return report_group_; }
 
-  absl::Status Evaluate(const LoadedBatch& batch, uint32_t parameter_set, BatchResult* result) {
-    return program_->Evaluate(batch, parameters_[parameter_set], VersionsOf(parameter_set), result);
-  }
+  // Takes the rows of tables from RowSets::kEvaluationSet.
+  absl::Status Evaluate(const LoadedBatch& batch, uint32_t parameter_set, BatchResult* result);
 
  private:
   // The memory and the current batch of a group. The arrays are indexed as the group's slices.
@@ -107,8 +119,9 @@ class Replica {
   bool IsFinite(uint32_t set, uint32_t group) const;
   void Settle(uint32_t group, uint32_t set, OnGroup on_group);
   void HandOver(uint32_t group, bool finite, OnGroup on_group) const;
-  // Clips the whole batch's gradients; returns false, and scales nothing, if they are not finite.
-  bool ClipGradients(uint32_t set);
+  // Returns the factor that clips the whole batch's gradients, after scaling those of variables;
+  // nullopt, having scaled nothing, if they are not finite.
+  std::optional<float> ClipGradients(const LoadedBatch& batch, uint32_t set);
   void SettleParts(uint32_t variable, uint64_t num_elements, uint32_t set, OnGroup on_group);
 
   ReplicaProgram* const program_;
@@ -126,6 +139,7 @@ class Replica {
   std::atomic<uint64_t> last_pull_{0};
   uint32_t report_group_ = UINT32_MAX;
   BatchResult result_;
+  const std::unique_ptr<RowSets> rows_;  // null: no tables
 };
 
 }  // namespace shoal

@@ -1,6 +1,7 @@
 #ifndef SHOAL_WORKER_REPLICA_REPLICA_PROGRAM_H_
 #define SHOAL_WORKER_REPLICA_REPLICA_PROGRAM_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "proto/v1/variable.pb.h"
 #include "runtime/plan/batch_key.h"
 #include "runtime/variables/metric_sums.h"
+#include "worker/replica/batch_keys.h"
 
 namespace shoal {
 
@@ -35,6 +37,13 @@ struct BatchSummary {
   absl::Span<const float> values;
 };
 
+// The rows of one table that a batch reads. They are in the order of the keys.
+struct TableRows {
+  const TableKeys* keys = nullptr;
+  const float* values = nullptr;  // memory for `capacity` rows, of which the first are the batch's
+  int64_t capacity = 0;
+};
+
 // One replica of the model: all its clones, ready to compute batches of any size up to the full
 // one. A pure function: the same values and batch give the same bytes. One call at a time.
 class ReplicaProgram {
@@ -46,11 +55,25 @@ class ReplicaProgram {
   // statistic).
   virtual bool contributes(uint32_t variable) const = 0;
 
+  // Returns the tables among the variables, in their order.
+  virtual const std::vector<TableLookups>& lookups() const {
+    static const std::vector<TableLookups> kNone;
+    return kNone;
+  }
+  // Returns the number of rows of a table for which a batch probably has room.
+  virtual int64_t FirstRowCapacity(size_t /*lookup*/) const { return 1; }
+  // Called before Train and Evaluate if there are tables, with one entry for each of lookups(): the
+  // rows that the batch reads.
+  virtual void UseRows(absl::Span<const TableRows> /*rows*/) {}
+  // Returns the gradients of these rows after Train, one after another; null if the loss does not
+  // depend on the table.
+  virtual const float* RowGradients(size_t /*lookup*/) const { return nullptr; }
+
   // Returns the metrics of BatchResult::metrics, in their order.
   virtual std::vector<v1::MetricSpec> metrics() const { return {}; }
 
-  // Returns the memory in which the program wants a variable's parameters or contributions of a
-  // set; null: the replica provides it.
+  // Tables have no such memory. Returns the memory in which the program wants a variable's
+  // parameters or contributions of a set; null: the replica provides it.
   virtual float* ParameterMemory(uint32_t /*set*/, uint32_t /*variable*/) { return nullptr; }
   virtual float* ContributionMemory(uint32_t /*set*/, uint32_t /*variable*/) { return nullptr; }
 

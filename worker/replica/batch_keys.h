@@ -1,0 +1,82 @@
+#ifndef SHOAL_WORKER_REPLICA_BATCH_KEYS_H_
+#define SHOAL_WORKER_REPLICA_BATCH_KEYS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "ml/data/prefetcher.h"
+#include "runtime/plan/slice_table.h"
+
+namespace shoal {
+
+// A table that a program reads, and the ragged fields of a batch with the keys of its rows.
+struct TableLookups {
+  uint32_t table = 0;  // its variable
+  std::vector<size_t> fields;
+};
+
+// The rows of one table that a batch needs.
+struct TableKeys {
+  // Each key once, by bucket and then rising, so that the rows of a bucket lie side by side.
+  std::vector<uint64_t> keys;
+  // The keys of the table's bucket b are those from begins[b] to begins[b + 1] - 1.
+  std::vector<uint32_t> begins;
+  // For each field of TableLookups, the place in `keys` of each of its keys.
+  std::vector<std::vector<int32_t>> places;
+};
+
+// Finds the different keys of a batch for every table. It allocates only for a batch that has more
+// keys than all batches before.
+class BatchKeys : public BatchDigest {
+ public:
+  // `slices` is borrowed.
+  BatchKeys(const SliceTable* slices, std::vector<TableLookups> lookups);
+
+  // InvalidArgument if the batch has more than 2^31 - 1 keys for a table.
+  absl::Status Update(const LoadedBatch& batch) override;
+
+  // The batch of the last Update.
+  uint32_t epoch() const { return epoch_; }
+  int64_t index() const { return index_; }
+  // Indexed as the lookups.
+  const std::vector<TableKeys>& tables() const { return tables_; }
+
+ private:
+  // A key, and its number in the order in which the keys were found.
+  struct Found {
+    uint64_t key;
+    uint32_t number;
+  };
+
+  absl::Status FindKeys(const LoadedBatch& batch, const TableLookups& lookups, TableKeys* out);
+  // Returns the number of the key among those found, which it adds if it is new.
+  uint32_t NumberOf(uint64_t key);
+  void SortByBucket(uint32_t table, TableKeys* out);
+
+  const SliceTable& slices_;
+  const std::vector<TableLookups> lookups_;
+  uint32_t epoch_ = 0;
+  int64_t index_ = -1;
+  std::vector<TableKeys> tables_;
+
+  // Memory for one table at a time. `cells_` is a hash index of the keys found: 0 or 1 + number.
+  std::vector<uint32_t> cells_;
+  uint32_t cell_shift_ = 0;
+  std::vector<uint64_t> found_;  // in the order of their numbers
+  std::vector<uint32_t> bucket_of_;
+  std::vector<Found> sorted_;
+  std::vector<int32_t> place_of_;  // indexed by number
+};
+
+// Returns the keys of a batch that was read with a digest of this class.
+inline const BatchKeys& KeysOf(const LoadedBatch& batch) {
+  return static_cast<const BatchKeys&>(*batch.digest);
+}
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_REPLICA_BATCH_KEYS_H_

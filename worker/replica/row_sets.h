@@ -1,0 +1,96 @@
+#ifndef SHOAL_WORKER_REPLICA_ROW_SETS_H_
+#define SHOAL_WORKER_REPLICA_ROW_SETS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+
+#include "ml/tensor/buffer.h"
+#include "runtime/plan/slice_table.h"
+#include "runtime/variables/contribution.h"
+#include "runtime/variables/variable_store.h"
+#include "worker/replica/batch_keys.h"
+#include "worker/replica/replica_program.h"
+
+namespace shoal {
+
+// The rows of tables that a replica computes with: a set for each set of parameters, and one for
+// evaluation, each with the rows of one batch; and the payloads with the gradients of these rows
+// for each set of contributions. Memory grows with the largest batch, not with the tables.
+//
+// A set belongs to the exchanges that pull into it, from Prepare until they are done, or to the
+// computation that uses it; the payloads of a set belong to the exchanges that push them.
+class RowSets {
+ public:
+  static constexpr uint32_t kEvaluationSet = 2;
+
+  // All pointers are borrowed; `groups` are the store's.
+  RowSets(const ReplicaProgram* program, const SliceTable* table,
+          const std::vector<ExchangeGroup>* groups);
+
+  // Makes the set one of the batch with these keys; null: of no batch, so that pulls ask only for
+  // versions. The rows are in the set when every group of buckets has been pulled with pulls().
+  void Prepare(uint32_t set, const BatchKeys* keys);
+  // Returns whether the set was prepared for this batch.
+  bool IsOf(uint32_t set, const BatchKeys& keys) const;
+  // For Exchange::pull_rows of a group of buckets.
+  const RowPull* pulls(uint32_t set, uint32_t group) const {
+    return sets_[set].pulls[group].data();
+  }
+
+  // Returns the rows of the set's batch, one entry for each of the program's lookups. `keys` are
+  // that batch's.
+  absl::Span<const TableRows> RowsOf(uint32_t set, const BatchKeys& keys);
+
+  // Makes the payloads of a group from the program's gradients of the last batch, which had these
+  // keys, times `scale`. Returns false if a gradient is not finite.
+  bool Encode(uint32_t contribution_set, uint32_t group, const BatchKeys& keys, float scale);
+  // Adds the squares of all gradients of the last batch to *sum; returns false if one is not
+  // finite.
+  bool AddSquares(const BatchKeys& keys, double* sum) const;
+
+  // For the Exchange that pushes a group of buckets.
+  const void* const* push_data(uint32_t set, uint32_t group) const {
+    return payloads_[set][group].data.data();
+  }
+  const uint64_t* push_bytes(uint32_t set, uint32_t group) const {
+    return payloads_[set][group].bytes.data();
+  }
+
+ private:
+  static constexpr uint32_t kContributionSets = 2;
+
+  // A bucket: a place in the keys of one of the program's lookups.
+  struct Place {
+    size_t lookup = 0;
+    uint32_t bucket = 0;
+  };
+  struct Set {
+    bool is_of_batch = false;
+    uint32_t epoch = 0;
+    int64_t index = 0;
+    std::vector<std::vector<uint64_t>> keys;  // indexed by lookup
+    std::vector<Buffer> values;               // indexed by lookup
+    std::vector<int64_t> capacity;            // of `values`, in rows
+    std::vector<std::vector<RowPull>> pulls;  // indexed by group and slice in the group
+  };
+  struct Payloads {
+    std::vector<uint64_t> memory;
+    std::vector<const void*> data;
+    std::vector<uint64_t> bytes;
+  };
+
+  const ReplicaProgram& program_;
+  std::vector<uint64_t> dim_;               // indexed by lookup
+  std::vector<int64_t> capacity_;           // indexed by lookup: the rows that new memory has
+  std::vector<std::vector<Place>> places_;  // indexed by group and slice in the group
+  Set sets_[3];
+  std::vector<Payloads> payloads_[kContributionSets];  // indexed by group
+  std::vector<TableRows> rows_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_REPLICA_ROW_SETS_H_
