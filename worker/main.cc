@@ -59,12 +59,15 @@ absl::Status CheckBuilds(const ModelFunction& model, const std::vector<FieldSpec
 }
 
 ModelFactory Checked(ModelFactory make) {
-  return [make = std::move(make)](const v1::RunConfig& run, const std::vector<FieldSpec>& fields,
-                                  int64_t classes) -> absl::StatusOr<ModelFunction> {
+  const DatasetFactory dataset = make.dataset();
+  const auto checked = [make = std::move(make)](const v1::RunConfig& run,
+                                                const std::vector<FieldSpec>& fields,
+                                                int64_t classes) -> absl::StatusOr<ModelFunction> {
     ASSIGN_OR_RETURN(ModelFunction model, make(run, fields, classes));
     RETURN_IF_ERROR(CheckBuilds(model, fields));
     return model;
   };
+  return ModelFactory(checked, dataset);
 }
 
 absl::StatusOr<v1::WorkerProgram> Describe(v1::RunConfig run, const ModelFactory& model) {
@@ -121,10 +124,14 @@ int EvaluatorMain(absl::Span<const std::string> args, const ModelFactory& model)
 }  // namespace
 
 int Main(int argc, char** argv, ModelFunction model) {
-  return Main(argc, argv,
-              ModelFactory([model = std::move(model)](const v1::RunConfig& /*run*/,
-                                                      const std::vector<FieldSpec>& /*fields*/,
-                                                      int64_t /*classes*/) { return model; }));
+  return Main(argc, argv, std::move(model), DatasetFactory());
+}
+
+int Main(int argc, char** argv, ModelFunction model, DatasetFactory dataset) {
+  const auto make = [model = std::move(model)](const v1::RunConfig& /*run*/,
+                                               const std::vector<FieldSpec>& /*fields*/,
+                                               int64_t /*classes*/) { return model; };
+  return Main(argc, argv, ModelFactory(make, std::move(dataset)));
 }
 
 int Main(int argc, char** argv, ModelFactory model) {

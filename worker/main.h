@@ -21,8 +21,11 @@ namespace shoal::worker {
 //   predict   predictions of a checkpoint's model for examples, as `shoal predict`
 //   declare   a description of the model, for the launcher
 // Blocks until the command is done and returns the exit code. The model is built once per clone, in
-// this process only. Pass a ModelFactory if the model depends on the run or its data.
+// this process only. Pass a ModelFactory if the model depends on the run or its data. With
+// `dataset` the program also has the data, and `data.directory` and `data.format` of the run are
+// not used.
 int Main(int argc, char** argv, ModelFunction model);
+int Main(int argc, char** argv, ModelFunction model, DatasetFactory dataset);
 int Main(int argc, char** argv, ModelFactory model);
 
 }  // namespace shoal::worker

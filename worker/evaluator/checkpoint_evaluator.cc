@@ -10,6 +10,7 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/variables/metric_sums.h"
 #include "worker/replica/compute_backends.h"
+#include "worker/replica/replica_inputs.h"
 #include "worker/replica/trained_variables.h"
 
 namespace shoal {
@@ -34,7 +35,7 @@ absl::StatusOr<std::unique_ptr<CheckpointEvaluator>> CheckpointEvaluator::Create
     const v1::RunConfig& run, const ModelFactory& model) {
   RETURN_IF_ERROR(CheckNotInComputeProgram(run));
   ASSIGN_OR_RETURN(std::unique_ptr<Dataset> data,
-                   MakeDataset(run.data(), DataSplit::kTest, run.seed()));
+                   OpenRunData(run, DataSplit::kTest, model.dataset()));
   ASSIGN_OR_RETURN(std::unique_ptr<GraphProgram> program, MakeProgram(run, model, *data));
   BatchPlanOptions blocks;
   blocks.num_examples = data->size();

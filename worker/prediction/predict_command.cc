@@ -29,6 +29,7 @@
 #include "worker/prediction/prediction_labels.h"
 #include "worker/replica/compute_backends.h"
 #include "worker/replica/parallel_model.h"
+#include "worker/replica/replica_inputs.h"
 #include "worker/replica/trained_variables.h"
 
 namespace shoal {
@@ -108,7 +109,10 @@ absl::Status CheckInputs(const std::vector<FieldSpec>& has, const std::vector<Fi
 absl::StatusOr<PredictionFunction> OwnPredictions(const PredictOptions& options,
                                                   const Dataset& data) {
   std::unique_ptr<Dataset> of_run;
-  if (!options.input_file.empty()) {
+  if (!options.input_file.empty() && options.own_model->dataset() != nullptr) {
+    ASSIGN_OR_RETURN(of_run,
+                     OpenRunData(options.run, DataSplit::kTrain, options.own_model->dataset()));
+  } else if (!options.input_file.empty()) {
     ASSIGN_OR_RETURN(of_run, OpenRunExamples(options.run.data(), options.run.seed(), /*size=*/0));
   }
   const Dataset& examples = of_run == nullptr ? data : *of_run;
@@ -202,7 +206,10 @@ absl::Status WritePredictions(FileSystem* file_system, const std::string& path,
 // The examples of --input, or of the run's test split.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenExamples(const PredictOptions& options) {
   const v1::RunConfig& run = options.run;
-  if (options.input_file.empty()) return MakeDataset(run.data(), DataSplit::kTest, run.seed());
+  if (options.input_file.empty()) {
+    return OpenRunData(run, DataSplit::kTest,
+                       options.own_model == nullptr ? nullptr : options.own_model->dataset());
+  }
   ASSIGN_OR_RETURN(std::unique_ptr<Dataset> data, OpenInput(run.data(), options.input_file));
   ASSIGN_OR_RETURN(const std::string warning,
                    CheckInputValues(run.data(), options.input_file, *data));

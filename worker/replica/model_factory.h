@@ -3,11 +3,15 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 
 #include "ml/data/dataset.h"
+#include "ml/data/dataset_factory.h"
 #include "ml/nn/model.h"
 
 namespace shoal {
@@ -16,10 +20,37 @@ namespace v1 {
 class RunConfig;
 }
 
-// Makes the model for batches of these fields. `classes` is the number of classes if the labels are
-// classes. An error ends the run and is printed as one line.
-using ModelFactory = std::function<absl::StatusOr<ModelFunction>(
-    const v1::RunConfig& run, const std::vector<FieldSpec>& fields, int64_t classes)>;
+// Opens a split of a program's own data set. NotFound: there is no test split.
+using DatasetFactory = std::function<absl::StatusOr<std::unique_ptr<Dataset>>(
+    const v1::RunConfig& run, DataSplit split)>;
+
+// Makes the model for batches of these fields, and opens the data if the program has data of its
+// own. `classes` is the number of classes if the labels are classes. An error ends the run and is
+// printed as one line.
+class ModelFactory {
+ public:
+  using Function = std::function<absl::StatusOr<ModelFunction>(
+      const v1::RunConfig& run, const std::vector<FieldSpec>& fields, int64_t classes)>;
+
+  // Any function of that type is a factory. Without `dataset` the data are those of the run file.
+  template <typename F, typename = std::enable_if_t<std::is_convertible_v<F, Function> &&
+                                                    !std::is_same_v<F, ModelFactory>>>
+  ModelFactory(F make, DatasetFactory dataset = nullptr)
+      : make_(std::move(make)), dataset_(std::move(dataset)) {}
+
+  absl::StatusOr<ModelFunction> operator()(const v1::RunConfig& run,
+                                           const std::vector<FieldSpec>& fields,
+                                           int64_t classes) const {
+    return make_(run, fields, classes);
+  }
+
+  // Null: the data are those of the run file.
+  const DatasetFactory& dataset() const { return dataset_; }
+
+ private:
+  Function make_;
+  DatasetFactory dataset_;
+};
 
 }  // namespace shoal
 

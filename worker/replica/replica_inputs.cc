@@ -51,6 +51,16 @@ absl::Status CheckBatchSize(const v1::RunConfig& run, int64_t examples) {
       std::max<int64_t>(1, examples / clones), " or less"));
 }
 
+// The same for data of the program itself.
+absl::Status LoadOwnData(const v1::RunConfig& run, const DatasetFactory& own,
+                         ReplicaInputs* inputs) {
+  ASSIGN_OR_RETURN(inputs->train, OpenRunData(run, DataSplit::kTrain, own));
+  absl::StatusOr<std::unique_ptr<Dataset>> test = OpenRunData(run, DataSplit::kTest, own);
+  if (absl::IsNotFound(test.status())) return absl::OkStatus();
+  ASSIGN_OR_RETURN(inputs->test, std::move(test));
+  return CheckSameFields(*inputs->train, *inputs->test);
+}
+
 absl::Status LoadData(const v1::RunConfig& run, ReplicaInputs* inputs) {
   ASSIGN_OR_RETURN(inputs->train, MakeDataset(run.data(), DataSplit::kTrain, run.seed()));
   ASSIGN_OR_RETURN(const bool has_test, HasTestSplit(run.data()));
@@ -62,6 +72,17 @@ absl::Status LoadData(const v1::RunConfig& run, ReplicaInputs* inputs) {
 }
 
 }  // namespace
+
+absl::StatusOr<std::unique_ptr<Dataset>> OpenRunData(const v1::RunConfig& run, DataSplit split,
+                                                     const DatasetFactory& own) {
+  if (own == nullptr) return MakeDataset(run.data(), split, run.seed());
+  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> data, own(run, split));
+  if (data != nullptr && data->size() > 0) return data;
+  return absl::InvalidArgumentError(
+      absl::StrCat("the program's data set has no examples in its ",
+                   split == DataSplit::kTrain ? "training" : "test",
+                   " split; return NotFound if it has no test split"));
+}
 
 absl::Status PlanBatches(const v1::RunConfig& run, ReplicaInputs* inputs) {
   RETURN_IF_ERROR(CheckBatchSize(run, inputs->train->size()));
@@ -156,7 +177,8 @@ ModelFactory ModelFromRunFile() {
 absl::StatusOr<ReplicaInputs> LoadReplicaInputs(const v1::RunConfig& run, uint32_t replica_id,
                                                 const ModelFactory& model) {
   ReplicaInputs inputs;
-  RETURN_IF_ERROR(LoadData(run, &inputs));
+  RETURN_IF_ERROR(model.dataset() == nullptr ? LoadData(run, &inputs)
+                                             : LoadOwnData(run, model.dataset(), &inputs));
   RETURN_IF_ERROR(PlanBatches(run, &inputs));
   GraphProgram::Options program;
   program.run = run;

@@ -5,6 +5,8 @@
 #include "gtest/gtest.h"
 
 #include "base/file_system.h"
+#include "ml/data/in_memory_dataset.h"
+#include "ml/tensor/tensor.h"
 #include "runtime/config/run_config.h"
 #include "worker/replica/compute_backends.h"
 
@@ -179,6 +181,40 @@ TEST(ReplicaInputsTest, ADeviceThatIsNotThereIsNamed) {
   EXPECT_THAT(std::string(Load(run).message()), HasSubstr("device:GPU:0"));
   run.mutable_deployment()->set_clone_on_cpu(true);
   EXPECT_TRUE(Load(run).ok()) << Load(run);
+}
+
+// A data set of a program: two inputs and a target, with as many test examples as wanted.
+DatasetFactory OwnData(int64_t test_examples) {
+  return [test_examples](const v1::RunConfig& /*run*/,
+                         DataSplit split) -> absl::StatusOr<std::unique_ptr<Dataset>> {
+    const int64_t examples = split == DataSplit::kTrain ? 300 : test_examples;
+    if (examples == 0) return absl::NotFoundError("there is no test split");
+    std::vector<InMemoryDataset::Field> fields = {
+        {"person", Tensor(DataType::kFloat32, {examples, 2})},
+        {"place", Tensor(DataType::kFloat32, {examples, 3})},
+        {"rating", Tensor(DataType::kFloat32, {examples, 1})}};
+    fields.back().is_target = true;
+    return InMemoryDataset::Create(std::move(fields));
+  };
+}
+
+TEST(ReplicaInputsTest, AProgramMayHaveDataOfItsOwn) {
+  v1::RunConfig run = Softmax();
+  run.mutable_model()->set_name("");
+  run.mutable_model()->set_loss("mean_squared_error");
+  run.mutable_model()->add_input("place");
+  run.mutable_model()->add_layer()->mutable_dense()->set_units(1);
+  const auto make = [](const v1::RunConfig& config, const std::vector<FieldSpec>& fields,
+                       int64_t classes) { return ModelFromRunFile()(config, fields, classes); };
+  for (const int64_t test_examples : {20, 0}) {
+    const absl::StatusOr<ReplicaInputs> inputs =
+        LoadReplicaInputs(run, 0, ModelFactory(make, OwnData(test_examples)));
+    ASSERT_TRUE(inputs.ok()) << inputs.status();
+    EXPECT_EQ(inputs->declaration.train_examples(), 300u);
+    EXPECT_EQ(inputs->declaration.test_examples(), static_cast<uint64_t>(test_examples));
+    EXPECT_EQ(inputs->declaration.variables(0).shape(0), 3) << "the layer takes `place`";
+    EXPECT_EQ(inputs->test == nullptr, test_examples == 0);
+  }
 }
 
 }  // namespace
