@@ -82,10 +82,10 @@ absl::Status ShardCheckpointer::Export(const SnapshotQueue::Work& work) {
 }
 
 absl::Status ShardCheckpointer::Write(const SnapshotQueue::Work& work,
-                                      v1::ReportShardRequest* report) const {
+                                      v1::ReportShardRequest* report) {
   const absl::Time begin = options_.clock->Now();
-  const absl::Status status =
-      WriteSnapshot(*options_.file_system, options_.ps_index, *work.lineage, work.snapshot, report);
+  const absl::Status status = WriteSnapshot(*options_.file_system, options_.ps_index, *work.lineage,
+                                            work.snapshot, &rows_base_, report);
   if (status.ok()) {
     options_.metrics->shard_write_seconds.Observe(
         absl::ToDoubleSeconds(options_.clock->Now() - begin));

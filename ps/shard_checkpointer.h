@@ -11,6 +11,7 @@
 #include "base/file_system.h"
 #include "base/mutex.h"
 #include "ps/ps_metrics.h"
+#include "ps/rows_base.h"
 #include "ps/snapshot.h"
 #include "ps/snapshot_queue.h"
 #include "runtime/rpc/chief_client.h"
@@ -53,7 +54,7 @@ class ShardCheckpointer {
  private:
   void WriteSnapshots();
   void SendReports();
-  absl::Status Write(const SnapshotQueue::Work& work, v1::ReportShardRequest* report) const;
+  absl::Status Write(const SnapshotQueue::Work& work, v1::ReportShardRequest* report);
   absl::Status Export(const SnapshotQueue::Work& work);
 
   const Options options_;
@@ -61,6 +62,7 @@ class ShardCheckpointer {
   CondVar changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   SnapshotQueue queue_ ABSL_GUARDED_BY(mutex_);
+  RowsBase rows_base_;  // Used by writer_ only.
   std::thread writer_;
   std::thread reporter_;
 };

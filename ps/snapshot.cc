@@ -1,10 +1,14 @@
 #include "ps/snapshot.h"
 
+#include <deque>
+
 #include "absl/types/span.h"
 
 #include "base/status_macros.h"
 #include "proto/v1/chief_service.pb.h"
 #include "proto/v1/parameter_service.pb.h"
+#include "ps/rows_base.h"
+#include "runtime/checkpoint/bucket_delta.h"
 #include "runtime/checkpoint/bucket_tensors.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/checkpoint/model_export.h"
@@ -16,11 +20,11 @@ namespace shoal {
 namespace {
 
 void AddBucket(const SnapshotLineage& lineage, const SliceStoreEvents::CutPart& part,
-               ShardWriter* writer) {
+               const BucketRows& rows, ShardWriter* writer) {
   const uint32_t table = lineage.slices[part.slice].variable;
   const v1::VariableSpec& spec = lineage.variables[table];
   writer->AddBucket(spec.name(), part.slice - lineage.first_slice[table], DimOf(spec),
-                    RowSlotsOf(spec, lineage.slots[table]), *part.rows,
+                    RowSlotsOf(spec, lineage.slots[table]), rows,
                     {part.version, part.value_version, part.applied});
 }
 
@@ -55,17 +59,23 @@ std::string SnapshotLineage::DirectoryOf(uint64_t version) const {
 }
 
 absl::Status WriteSnapshot(FileSystem& file_system, uint32_t ps_index,
-                           const SnapshotLineage& lineage, const Snapshot& snapshot,
+                           const SnapshotLineage& lineage, const Snapshot& snapshot, RowsBase* base,
                            v1::ReportShardRequest* report) {
   const std::string directory = JoinPath(lineage.root, lineage.DirectoryOf(snapshot.version));
   RETURN_IF_ERROR(file_system.MakeDirectory(directory));
   RETURN_IF_ERROR(file_system.SyncDirectory(lineage.root));
   ShardWriter writer(file_system, {directory, ps_index, lineage.num_ps});
+  const bool has_changes_only = base->Serves(file_system, lineage, snapshot);
+  if (has_changes_only) writer.SetBase(base->shard());
+  std::deque<BucketRows> changes;
   for (const SliceStoreEvents::CutPart& part : snapshot.parts) {
     const Slice& slice = lineage.slices[part.slice];
     if (part.slice == lineage.report_slice) report->set_reported_steps(part.version);
     if (slice.is_bucket) {
-      AddBucket(lineage, part, &writer);
+      if (has_changes_only) {
+        changes.push_back(ChangesSince(*part.rows, base->version_of(part.slice)));
+      }
+      AddBucket(lineage, part, has_changes_only ? changes.back() : *part.rows, &writer);
       continue;
     }
     const size_t stride = VariableUpdater::slot_stride(slice.num_elements);
@@ -79,6 +89,7 @@ absl::Status WriteSnapshot(FileSystem& file_system, uint32_t ps_index,
                {part.value->data(), slice.num_elements}, slots, state);
   }
   ASSIGN_OR_RETURN(*report->mutable_file(), writer.Finish());
+  if (!has_changes_only) base->Set(lineage, snapshot, report->file());
   return absl::OkStatus();
 }
 

@@ -21,6 +21,7 @@ class ReportShardRequest;
 }  // namespace v1
 
 class PartitionedStore;
+class RowsBase;
 
 // The names of a lineage's slices and the place of their snapshots.
 struct SnapshotLineage {
@@ -50,9 +51,9 @@ struct Snapshot {
 };
 
 // Writes the snapshot durably as shard `ps_index` of its checkpoint, and fills in the report for
-// the chief.
+// the chief. The shard has all rows of tables, and is the next `base`, or what changed since that.
 absl::Status WriteSnapshot(FileSystem& file_system, uint32_t ps_index,
-                           const SnapshotLineage& lineage, const Snapshot& snapshot,
+                           const SnapshotLineage& lineage, const Snapshot& snapshot, RowsBase* base,
                            v1::ReportShardRequest* report);
 
 // Writes the snapshot's part of model.safetensors durably. Returns CANCELLED once `should_stop`

@@ -16,6 +16,8 @@
 #include "proto/v1/chief_service.pb.h"
 #include "proto/v1/parameter_service.pb.h"
 #include "ps/restored_slices.h"
+#include "ps/rows_base.h"
+#include "runtime/checkpoint/bucket_tensors.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/plan/slice_table.h"
@@ -81,6 +83,7 @@ class Cluster {
       ps_.push_back(std::make_unique<PartitionedStore>(
           SliceStore::Create(options, variables_, table_, owned).value()));
     }
+    bases_.resize(num_ps);
   }
 
   void Start(uint64_t lineage) {
@@ -91,6 +94,7 @@ class Cluster {
 
   absl::Status Restore(uint64_t lineage, const std::string& checkpoint) {
     request_.set_checkpoint(checkpoint);
+    restored_ = checkpoint;
     uint64_t version = 0;
     for (const auto& ps : ps_) {
       ASSIGN_OR_RETURN(const std::unique_ptr<RestoredSlices> source,
@@ -128,8 +132,8 @@ class Cluster {
     *manifest.mutable_shard_map() = request_.shard_map();
     for (size_t ps = 0; ps < ps_.size(); ++ps) {
       v1::ReportShardRequest report;
-      RETURN_IF_ERROR(
-          WriteSnapshot(disk_, static_cast<uint32_t>(ps), lineages_[ps], snapshots_[ps], &report));
+      RETURN_IF_ERROR(WriteSnapshot(disk_, static_cast<uint32_t>(ps), lineages_[ps], snapshots_[ps],
+                                    &bases_[ps], &report));
       *manifest.add_shards() = report.file();
     }
     CheckpointName name;
@@ -149,8 +153,26 @@ class Cluster {
     return parts;
   }
 
-  const std::vector<SnapshotLineage>& lineages() const { return lineages_; }
-  const std::vector<Snapshot>& snapshots() const { return snapshots_; }
+  // Compares what was cut with the rows that the cluster `other` has restored from.
+  void ExpectSameRowsAs(const Cluster& other) const {
+    const std::vector<SliceStoreEvents::CutPart> parts = Parts();
+    for (uint32_t slice = 0; slice < parts.size(); ++slice) {
+      if (parts[slice].rows == nullptr) continue;
+      ASSERT_OK_AND_ASSIGN(const auto checkpoint,
+                           Checkpoint::Open(disk_, std::string(kRoot) + "/" + other.restored_,
+                                            Checkpoint::Verify::kIndex));
+      const v1::VariableSpec& spec = variables_[table_[slice].variable];
+      ASSERT_OK_AND_ASSIGN(
+          const BucketRows rows,
+          checkpoint->ReadBucket(slice,
+                                 RowSlotsOf(spec, ps_[slice % ps_.size()]->slot_names(slice))));
+      EXPECT_EQ(rows.keys, parts[slice].rows->keys) << slice;
+      EXPECT_EQ(rows.touched, parts[slice].rows->touched) << slice;
+      EXPECT_EQ(rows.rows, parts[slice].rows->rows) << slice;
+      EXPECT_EQ(rows.counted_keys, parts[slice].rows->counted_keys) << slice;
+      EXPECT_EQ(rows.counts, parts[slice].rows->counts) << slice;
+    }
+  }
 
  private:
   void StartLineage(uint64_t lineage, uint64_t version) {
@@ -204,7 +226,9 @@ class Cluster {
   std::vector<std::unique_ptr<PartitionedStore>> ps_;
   std::vector<SnapshotLineage> lineages_;
   std::vector<Snapshot> snapshots_;
+  std::vector<RowsBase> bases_;
   uint64_t version_ = 0;
+  std::string restored_;
 };
 
 void ExpectSame(const Cluster& a, const Cluster& b) {
@@ -246,6 +270,90 @@ TEST(SnapshotTest, TablesOfThreePsAreRestoredOntoAnyNumber) {
     other.TrainAndCut(30);
     ExpectSame(three, other);
   }
+}
+
+uint64_t BytesOf(FileSystem& disk, const std::string& checkpoint, const std::string& shard) {
+  return disk.GetInfo(std::string(kRoot) + "/" + checkpoint + "/" + shard).value().size;
+}
+
+TEST(SnapshotTest, LaterCheckpointsHaveChangesUntilTheyAreHalfOfTheRows) {
+  FaultyFileSystem disk;
+  Cluster three(&disk, 3);
+  three.Start(1);
+  std::vector<std::string> names;
+  std::set<std::string> bases;  // of the newest
+  int num_with_rows = 0, num_with_changes = 0;
+  for (uint64_t version = 40; version <= 54; version += 2) {
+    three.TrainAndCut(version);
+    ASSERT_OK_AND_ASSIGN(names.emplace_back(), three.Save());
+    ASSERT_OK_AND_ASSIGN(const auto checkpoint,
+                         Checkpoint::Open(disk, std::string(kRoot) + "/" + names.back(),
+                                          Checkpoint::Verify::kEverything));
+    bases = checkpoint->bases();
+    ++(bases.empty() ? num_with_rows : num_with_changes);
+    for (const uint32_t num_ps : {1, 2, 5}) {
+      SCOPED_TRACE(names.back() + " on " + std::to_string(num_ps));
+      Cluster other(&disk, num_ps);
+      ASSERT_OK(other.Restore(2, names.back()));
+      three.ExpectSameRowsAs(other);
+    }
+  }
+  EXPECT_GT(num_with_rows, 0);
+  EXPECT_GT(num_with_changes, 1);
+  EXPECT_LT(BytesOf(disk, names[1], "shard-00000-of-00003.safetensors"),
+            BytesOf(disk, names[0], "shard-00000-of-00003.safetensors"));
+}
+
+TEST(SnapshotTest, RetentionKeepsTheFilesThatACheckpointNeeds) {
+  FaultyFileSystem disk;
+  Cluster run(&disk, 2);
+  run.Start(1);
+  std::vector<std::string> names;
+  for (const uint64_t version : {40, 41, 42}) {
+    run.TrainAndCut(version);
+    ASSERT_OK_AND_ASSIGN(names.emplace_back(), run.Save());
+  }
+  ASSERT_OK_AND_ASSIGN(const auto directory, CheckpointDirectory::Open(disk, kRoot));
+  ASSERT_OK(directory->Prune(1));
+  ASSERT_OK_AND_ASSIGN(const auto kept, directory->List());
+  ASSERT_EQ(kept.size(), 1u);
+  EXPECT_EQ(kept[0].step, 42u);
+  EXPECT_TRUE(FileExists(disk, std::string(kRoot) + "/" + names[0]));
+  EXPECT_FALSE(FileExists(disk, std::string(kRoot) + "/" + names[1]));
+  Cluster other(&disk, 1);
+  ASSERT_OK(other.Restore(2, names[2]));
+  run.ExpectSameRowsAs(other);
+  // The run continues with changes to the same base.
+  run.TrainAndCut(43);
+  ASSERT_OK_AND_ASSIGN(const std::string newest, run.Save());
+  ASSERT_OK(directory->Prune(1));
+  ASSERT_OK(Cluster(&disk, 1).Restore(3, newest));
+  EXPECT_FALSE(FileExists(disk, std::string(kRoot) + "/" + names[2]));
+}
+
+TEST(SnapshotTest, ADamagedBaseIsThatOfAllCheckpointsThatNeedIt) {
+  FaultyFileSystem disk;
+  Cluster run(&disk, 1);
+  run.Start(1);
+  run.TrainAndCut(40);
+  ASSERT_OK_AND_ASSIGN(const std::string older, run.Save());
+  run.Start(2);  // The next lineage begins with a base of its own.
+  run.TrainAndCut(50);
+  ASSERT_OK_AND_ASSIGN(const std::string base, run.Save());
+  run.TrainAndCut(51);
+  ASSERT_OK(run.Save().status());
+  ASSERT_OK(disk.Remove(std::string(kRoot) + "/" + base + "/shard-00000-of-00001.safetensors"));
+  ASSERT_OK_AND_ASSIGN(const auto directory, CheckpointDirectory::Open(disk, kRoot));
+  std::vector<std::string> rejected;
+  ASSERT_OK_AND_ASSIGN(const auto newest,
+                       directory->OpenLatestValid(Checkpoint::Verify::kIndex, &rejected));
+  EXPECT_EQ(newest->manifest().step(), 40u);
+  ASSERT_EQ(rejected.size(), 2u);
+  EXPECT_THAT(rejected[0], HasSubstr(base));
+  // A base that is gone serves no more.
+  run.TrainAndCut(52);
+  ASSERT_OK_AND_ASSIGN(const std::string later, run.Save());
+  EXPECT_OK(Cluster(&disk, 1).Restore(3, later));
 }
 
 TEST(SnapshotTest, TablesThatDoNotFitTheCheckpointAreRefused) {

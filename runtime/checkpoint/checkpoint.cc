@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
+#include "runtime/checkpoint/bucket_delta.h"
 #include "runtime/checkpoint/manifest.h"
 
 namespace shoal {
@@ -42,6 +43,7 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::OpenShards(FileSystem& f
                      ShardReader::Open(file_system, directory, file));
     RETURN_IF_ERROR(checkpoint->Index(*shard));
     if (verify == Verify::kEverything) RETURN_IF_ERROR(shard->VerifyAll());
+    RETURN_IF_ERROR(checkpoint->AddBase(file_system, *shard, verify));
     checkpoint->shards_.push_back(std::move(shard));
   }
   RETURN_IF_ERROR(checkpoint->CheckComplete());
@@ -56,6 +58,46 @@ Checkpoint::Checkpoint(std::string directory, v1::Manifest manifest, SliceTable 
   for (int v = 0; v < manifest_.variables_size(); ++v) {
     variables_[manifest_.variables(v).name()] = static_cast<uint32_t>(v);
   }
+}
+
+absl::Status Checkpoint::AddBase(FileSystem& file_system, const ShardReader& shard, Verify verify) {
+  if (!shard.base().has_value()) return absl::OkStatus();
+  const ShardBase& named = *shard.base();
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<ShardReader> base,
+      ShardReader::Open(file_system, JoinPath(ParentDirectory(directory_), named.checkpoint),
+                        named.file));
+  RETURN_IF_ERROR(IndexBase(shard, *base));
+  if (verify == Verify::kEverything) RETURN_IF_ERROR(base->VerifyAll());
+  bases_.insert(named.checkpoint);
+  shards_.push_back(std::move(base));
+  return absl::OkStatus();
+}
+
+absl::Status Checkpoint::IndexBase(const ShardReader& shard, ShardReader& base) {
+  const auto damaged = [this, &shard](absl::string_view why) {
+    return absl::DataLossError(absl::StrCat(directory_, ": ", shard.base()->checkpoint, "/",
+                                            shard.base()->file.name(), " ", why));
+  };
+  if (base.base().has_value()) return damaged("has no rows of its own, only changes");
+  for (const auto& [name, entry] : base.entries()) {
+    const auto variable = variables_.find(name.variable);
+    if (variable == variables_.end() || !slices_.is_table(variable->second)) continue;
+    const uint32_t slice = slices_.first_slice_of(variable->second) + name.index;
+    if (slice >= slices_.first_slice_of(variable->second + 1) || !Fits(slice, name.slot, entry)) {
+      return damaged("has other tables");
+    }
+    StoredSlice& stored = stored_[slice];
+    if (stored.shard != &shard) continue;
+    stored.base = &base;
+    stored.base_tensors[name.slot] = entry;
+  }
+  for (const auto& [name, entry] : shard.entries()) {
+    const uint32_t slice = slices_.first_slice_of(variables_.at(name.variable)) + name.index;
+    if (!slices_[slice].is_bucket || stored_[slice].base_tensors.count(kBucketKeys) > 0) continue;
+    return damaged("lacks buckets");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Checkpoint::Index(ShardReader& shard) {
@@ -96,7 +138,10 @@ bool Checkpoint::Fits(uint32_t slice, const std::string& part,
 
 absl::Status Checkpoint::CheckComplete() const {
   for (uint32_t slice = 0; slice < slices_.size(); ++slice) {
-    if (slices_[slice].is_bucket) RETURN_IF_ERROR(CheckBucket(slice));
+    if (slices_[slice].is_bucket) {
+      RETURN_IF_ERROR(CheckBucket(slice, stored_[slice].tensors));
+      RETURN_IF_ERROR(CheckBucket(slice, stored_[slice].base_tensors));
+    }
     if (HasSlot(slice, slices_[slice].is_bucket ? kBucketKeys : "")) continue;
     return absl::DataLossError(absl::StrCat(directory_, ": slice ", EncodeSliceName(NameOf(slice)),
                                             " is in none of the shards"));
@@ -105,15 +150,15 @@ absl::Status Checkpoint::CheckComplete() const {
 }
 
 // All tensors of a bucket's rows have as many rows as there are keys.
-absl::Status Checkpoint::CheckBucket(uint32_t slice) const {
-  const auto size_of = [this, slice](const char* part) {
-    const auto entry = stored_[slice].tensors.find(part);
-    return entry == stored_[slice].tensors.end() ? 0 : entry->second.num_elements;
+absl::Status Checkpoint::CheckBucket(uint32_t slice, const Tensors& tensors) const {
+  const auto size_of = [&tensors](const char* part) {
+    const auto entry = tensors.find(part);
+    return entry == tensors.end() ? 0 : entry->second.num_elements;
   };
   bool fits = size_of(kBucketCountedKeys) == size_of(kBucketCounts) &&
               size_of(kBucketTouched) == size_of(kBucketKeys) &&
               size_of(kBucketValues) == size_of(kBucketKeys) * DimOf(variable_of(slice));
-  for (const auto& [part, entry] : stored_[slice].tensors) {
+  for (const auto& [part, entry] : tensors) {
     const bool is_slot = entry.row_elements > 0;
     fits = fits && (!is_slot || entry.num_elements == size_of(kBucketKeys) * entry.row_elements);
   }
@@ -144,63 +189,60 @@ absl::Status Checkpoint::Read(uint32_t slice, const std::string& slot, uint64_t 
   return stored.shard->Read(entry->second, first, out);
 }
 
-uint64_t Checkpoint::RowsOf(uint32_t slice) const {
-  return stored_[slice].tensors.at(kBucketKeys).num_elements;
-}
-
 std::vector<RowSlot> Checkpoint::SlotsOf(uint32_t slice) const {
-  std::vector<RowSlot> slots;
-  for (const auto& [part, entry] : stored_[slice].tensors) {
-    if (entry.row_elements > 0 && part != kBucketValues)
-      slots.push_back({part, entry.row_elements});
+  std::map<std::string, uint64_t> floats;
+  for (const Tensors* tensors : {&stored_[slice].tensors, &stored_[slice].base_tensors}) {
+    for (const auto& [part, entry] : *tensors) {
+      if (entry.row_elements > 0 && part != kBucketValues) floats[part] = entry.row_elements;
+    }
   }
+  std::vector<RowSlot> slots;
+  for (const auto& [name, width] : floats) slots.push_back({name, width});
   return slots;
 }
 
 absl::StatusOr<BucketRows> Checkpoint::ReadBucket(uint32_t slice, absl::Span<const RowSlot> slots) {
   const StoredSlice& stored = stored_[slice];
-  BucketRows rows;
-  if (HasSlot(slice, kBucketCounts)) {
-    RETURN_IF_ERROR(
-        stored.shard->ReadAll(stored.tensors.at(kBucketCountedKeys), &rows.counted_keys));
-    RETURN_IF_ERROR(stored.shard->ReadAll(stored.tensors.at(kBucketCounts), &rows.counts));
-  }
-  if (RowsOf(slice) == 0) return rows;
-  uint64_t row_floats = DimOf(variable_of(slice));
-  for (const RowSlot& slot : slots) {
-    const auto entry = stored.tensors.find(slot.name);
-    if (entry == stored.tensors.end() || entry->second.row_elements != slot.floats) {
-      return absl::NotFoundError(absl::StrCat(directory_, " has no \"", slot.name, "\" of ",
-                                              slot.floats, " floats for the rows of bucket ",
-                                              EncodeSliceName(NameOf(slice))));
-    }
-    row_floats += slot.floats;
-  }
-  RETURN_IF_ERROR(stored.shard->ReadAll(stored.tensors.at(kBucketKeys), &rows.keys));
-  RETURN_IF_ERROR(stored.shard->ReadAll(stored.tensors.at(kBucketTouched), &rows.touched));
-  rows.rows.resize(rows.keys.size() * row_floats);
-  RETURN_IF_ERROR(ReadColumns(stored, kBucketValues, 0, row_floats, &rows.rows));
-  uint64_t column = DimOf(variable_of(slice));
-  for (const RowSlot& slot : slots) {
-    RETURN_IF_ERROR(ReadColumns(stored, slot.name, column, row_floats, &rows.rows));
-    column += slot.floats;
-  }
-  return rows;
+  ASSIGN_OR_RETURN(BucketRows rows, ReadRows(slice, *stored.shard, stored.tensors, slots));
+  if (stored.base == nullptr) return rows;
+  ASSIGN_OR_RETURN(const BucketRows base,
+                   ReadRows(slice, *stored.base, stored.base_tensors, slots));
+  return ApplyChanges(base, rows, stored.state.version, variable_of(slice).table().idle_updates());
 }
 
-absl::Status Checkpoint::ReadColumns(const StoredSlice& stored, const std::string& part,
-                                     uint64_t column, uint64_t row_floats,
-                                     std::vector<float>* rows) {
-  const ShardReader::Entry& entry = stored.tensors.at(part);
-  if (entry.row_elements == row_floats) return stored.shard->ReadAll(entry, rows);
-  std::vector<float> columns;
-  RETURN_IF_ERROR(stored.shard->ReadAll(entry, &columns));
-  const float* from = columns.data();
-  for (float* to = rows->data() + column; from < columns.data() + columns.size();
-       to += row_floats, from += entry.row_elements) {
-    std::memcpy(to, from, entry.row_elements * sizeof(float));
+absl::StatusOr<BucketRows> Checkpoint::ReadRows(uint32_t slice, ShardReader& shard,
+                                                const Tensors& tensors,
+                                                absl::Span<const RowSlot> slots) const {
+  BucketRows rows;
+  if (tensors.count(kBucketCounts) > 0) {
+    RETURN_IF_ERROR(shard.ReadAll(tensors.at(kBucketCountedKeys), &rows.counted_keys));
+    RETURN_IF_ERROR(shard.ReadAll(tensors.at(kBucketCounts), &rows.counts));
   }
-  return absl::OkStatus();
+  RETURN_IF_ERROR(shard.ReadAll(tensors.at(kBucketKeys), &rows.keys));
+  if (rows.keys.empty()) return rows;
+  RETURN_IF_ERROR(shard.ReadAll(tensors.at(kBucketTouched), &rows.touched));
+  std::vector<RowSlot> columns = {{kBucketValues, DimOf(variable_of(slice))}};
+  columns.insert(columns.end(), slots.begin(), slots.end());
+  uint64_t row_floats = 0;
+  for (const RowSlot& column : columns) row_floats += column.floats;
+  rows.rows.resize(rows.keys.size() * row_floats);
+  float* to = rows.rows.data();
+  std::vector<float> numbers;
+  for (const RowSlot& column : columns) {
+    const auto entry = tensors.find(column.name);
+    if (entry == tensors.end() || entry->second.row_elements != column.floats) {
+      return absl::NotFoundError(absl::StrCat(directory_, " has no \"", column.name, "\" of ",
+                                              column.floats, " floats for the rows of bucket ",
+                                              EncodeSliceName(NameOf(slice))));
+    }
+    RETURN_IF_ERROR(shard.ReadAll(entry->second, &numbers));
+    for (size_t r = 0; r < rows.keys.size(); ++r) {
+      std::memcpy(to + r * row_floats, numbers.data() + r * column.floats,
+                  column.floats * sizeof(float));
+    }
+    to += column.floats;
+  }
+  return rows;
 }
 
 bool Checkpoint::HasAverages() const {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,9 @@ class Checkpoint {
     return manifest_.variables(static_cast<int>(slices_[slice].variable));
   }
 
+  // The names of the directories, beside this one, whose shards have rows of this checkpoint.
+  const std::set<std::string>& bases() const { return bases_; }
+
   // The state of the slice with this number in slices().
   const SavedSliceState& state(uint32_t slice) const { return stored_[slice].state; }
   bool HasSlot(uint32_t slice, const std::string& slot) const;
@@ -68,8 +72,7 @@ class Checkpoint {
   // Reads a bucket of a table, with these slots in this order. Returns NotFound if its rows do not
   // have one of them, or have it in another width.
   absl::StatusOr<BucketRows> ReadBucket(uint32_t slice, absl::Span<const RowSlot> slots);
-  // Returns the number of rows of a bucket, and their slots in the order of their names.
-  uint64_t RowsOf(uint32_t slice) const;
+  // Returns the slots of a bucket's rows in the order of their names; none if it has no rows.
   std::vector<RowSlot> SlotsOf(uint32_t slice) const;
 
   // Returns whether any variable has an average: the run had optimizer.moving_average_decay.
@@ -78,10 +81,14 @@ class Checkpoint {
   absl::Status ReadValues(uint32_t slice, VariableValues values, absl::Span<float> out);
 
  private:
+  using Tensors = std::map<std::string, ShardReader::Entry>;  // keyed by slot; "" is the value
   struct StoredSlice {
     ShardReader* shard = nullptr;
     SavedSliceState state;
-    std::map<std::string, ShardReader::Entry> tensors;  // keyed by slot; "" is the value
+    Tensors tensors;
+    // If `tensors` are changes of a bucket: the shard and the tensors of what they change.
+    ShardReader* base = nullptr;
+    Tensors base_tensors;
   };
 
   static absl::StatusOr<std::unique_ptr<Checkpoint>> OpenShards(FileSystem& file_system,
@@ -92,10 +99,12 @@ class Checkpoint {
   absl::Status Index(ShardReader& shard);
   bool Fits(uint32_t slice, const std::string& part, const ShardReader::Entry& entry) const;
   absl::Status CheckComplete() const;
-  absl::Status CheckBucket(uint32_t slice) const;
-  // Reads a tensor of a bucket into the columns of `rows` that begin at `column`.
-  absl::Status ReadColumns(const StoredSlice& stored, const std::string& part, uint64_t column,
-                           uint64_t row_floats, std::vector<float>* rows);
+  absl::Status CheckBucket(uint32_t slice, const Tensors& tensors) const;
+  // Opens the base of a shard, if it has one, and indexes it.
+  absl::Status AddBase(FileSystem& file_system, const ShardReader& shard, Verify verify);
+  absl::Status IndexBase(const ShardReader& shard, ShardReader& base);
+  absl::StatusOr<BucketRows> ReadRows(uint32_t slice, ShardReader& shard, const Tensors& tensors,
+                                      absl::Span<const RowSlot> slots) const;
   SliceName NameOf(uint32_t slice) const;
 
   const std::string directory_;
@@ -104,6 +113,7 @@ class Checkpoint {
   std::vector<std::unique_ptr<ShardReader>> shards_;
   std::map<std::string, uint32_t> variables_;  // keyed by name
   std::vector<StoredSlice> stored_;            // indexed by slice
+  std::set<std::string> bases_;
 };
 
 }  // namespace shoal

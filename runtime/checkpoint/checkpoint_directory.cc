@@ -136,11 +136,12 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> CheckpointDirectory::OpenLatestValid
                    "; bring back a good copy, or start anew with another --out"));
 }
 
-absl::StatusOr<bool> CheckpointDirectory::IsValid(const CheckpointName& name) {
-  const absl::Status opened =
-      Checkpoint::Open(file_system_, PathOf(name.ToString()), Checkpoint::Verify::kIndex).status();
-  if (!opened.ok() && !IsDamage(opened)) return opened;
-  return opened.ok();
+absl::StatusOr<std::unique_ptr<Checkpoint>> CheckpointDirectory::OpenIfValid(
+    const CheckpointName& name) {
+  absl::StatusOr<std::unique_ptr<Checkpoint>> opened =
+      Checkpoint::Open(file_system_, PathOf(name.ToString()), Checkpoint::Verify::kIndex);
+  if (!opened.ok() && IsDamage(opened.status())) return std::unique_ptr<Checkpoint>();
+  return opened;
 }
 
 absl::Status CheckpointDirectory::DiscardAbove(uint64_t step,
@@ -169,16 +170,19 @@ absl::Status CheckpointDirectory::Prune(int keep) {
   RETURN_IF_ERROR(RemoveVoid());
   ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, AllNames());
   int valid = 0;
+  std::set<std::string> needed;  // Bases are older than the checkpoints that need them.
   for (const CheckpointName& name : names) {
-    // Those newer than the newest valid one are being written, or are evidence of damage.
-    if (valid >= std::max(keep, 1)) {
-      RETURN_IF_ERROR(RemoveCheckpoint(name));
-      continue;
+    std::unique_ptr<Checkpoint> checkpoint;
+    if (valid < std::max(keep, 1)) {
+      ASSIGN_OR_RETURN(checkpoint, OpenIfValid(name));
     }
-    ASSIGN_OR_RETURN(const bool is_valid, IsValid(name));
-    if (is_valid) {
+    if (checkpoint != nullptr) {
       ++valid;
+      needed.insert(checkpoint->bases().begin(), checkpoint->bases().end());
+    } else if (needed.count(name.ToString()) > 0) {
+      RETURN_IF_ERROR(RemoveManifest(name));
     } else if (valid > 0) {
+      // Those newer than the newest valid one are being written, or are evidence of damage.
       RETURN_IF_ERROR(RemoveCheckpoint(name));
     }
   }

@@ -81,7 +81,8 @@ class CheckpointDirectory {
 
   // Removes checkpoints older than the `keep` newest valid ones, old exports (see
   // RemoveOldExports), and incomplete checkpoints older than the newest valid one. Removes nothing
-  // if no valid one would remain.
+  // if no valid one would remain. Of a checkpoint whose shards have rows of a kept one
+  // (Checkpoint::bases), only the manifest is removed.
   absl::Status Prune(int keep);
 
   // Removes complete and partial model.safetensors from checkpoints older than the newest one that
@@ -92,7 +93,8 @@ class CheckpointDirectory {
  private:
   CheckpointDirectory(FileSystem& file_system, const std::string& root);
   absl::StatusOr<std::vector<CheckpointName>> AllNames() const;
-  absl::StatusOr<bool> IsValid(const CheckpointName& name);
+  // Opens a checkpoint. Returns null if it is damaged.
+  absl::StatusOr<std::unique_ptr<Checkpoint>> OpenIfValid(const CheckpointName& name);
   // Removes the manifest durably, if it exists.
   absl::Status RemoveManifest(const CheckpointName& name);
   absl::Status RemoveVoid();

@@ -95,6 +95,12 @@ absl::Status ShardReader::ReadIndex() {
   }
   for (const auto& [key, value] : header->metadata) {
     if (key == "format") continue;
+    if (key == kShardBaseKey) {
+      absl::StatusOr<ShardBase> base = DecodeShardBase(value);
+      if (!base.ok()) return InFile(path_, base.status());
+      base_ = *std::move(base);
+      continue;
+    }
     auto name = DecodeSliceName(key);
     if (!name.ok()) return InFile(path_, name.status());
     auto state = DecodeSliceState(value);

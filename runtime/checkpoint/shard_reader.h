@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 
 #include "base/file_system.h"
 #include "runtime/checkpoint/checksummed_file.h"
+#include "runtime/checkpoint/shard_base.h"
 #include "runtime/checkpoint/slice_state.h"
 
 namespace shoal {
@@ -45,6 +47,9 @@ class ShardReader {
   // Keyed by slice (names without slot).
   const std::map<SliceName, SavedSliceState>& states() const { return states_; }
 
+  // If the rows of all buckets are those that changed since another shard: that shard.
+  const std::optional<ShardBase>& base() const { return base_; }
+
   // Reads elements [first, first + out.size()) of an entry of this shard, which has floats.
   absl::Status Read(const Entry& entry, uint64_t first, absl::Span<float> out);
   // Reads all elements of an entry of this shard, which has the type T.
@@ -66,6 +71,7 @@ class ShardReader {
   const std::unique_ptr<ChecksummedFileReader> file_;
   std::map<SliceName, Entry> entries_;
   std::map<SliceName, SavedSliceState> states_;
+  std::optional<ShardBase> base_;
 };
 
 }  // namespace shoal

@@ -12,6 +12,7 @@
 #include "base/file_system.h"
 #include "proto/v1/checkpoint.pb.h"
 #include "runtime/checkpoint/bucket_tensors.h"
+#include "runtime/checkpoint/shard_base.h"
 #include "runtime/checkpoint/slice_state.h"
 #include "runtime/variables/bucket_rows.h"
 
@@ -48,6 +49,9 @@ class ShardWriter {
   void AddBucket(const std::string& table, uint32_t bucket, uint64_t dim,
                  absl::Span<const RowSlot> slots, const BucketRows& rows,
                  const SavedSliceState& state);
+
+  // The rows of all buckets are those that changed since this shard.
+  void SetBase(const ShardBase& base) { metadata_[kShardBaseKey] = EncodeShardBase(base); }
 
   // Returns about how many bytes Finish will need on the disk.
   uint64_t expected_bytes() const;
