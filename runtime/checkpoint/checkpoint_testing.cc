@@ -124,7 +124,7 @@ BucketRows TestRows(const SliceTable& table, uint32_t slice, uint64_t step, size
   const uint32_t variable = table[slice].variable;
   BucketRows rows;
   for (uint64_t key = 0; key < 40; ++key) {
-    if (table.BucketOf(variable, key) != slice) continue;
+    if (key == step || table.BucketOf(variable, key) != slice) continue;
     rows.keys.push_back(key);
     rows.touched.push_back(static_cast<uint32_t>(std::min(key + 1, step)));
     const auto value = static_cast<float>(10 * key + step);

@@ -23,10 +23,9 @@ inline constexpr uint64_t kTestSliceBytes = 64;
 std::vector<v1::VariableSpec> TestVariables();
 
 // Returns a fourth variable, for SaveOptions.with_table: a table of three buckets and two floats a
-// row, and what it holds at a step: the rows of the keys 0 to 39 with the values {10 * key + step,
-// 10 * key + step + 1}, of which key k was touched last at step k + 1 or `step`; slots are the
-// value
-// + 0.5. Key 50 was counted once.
+// row, and what it holds at a step: the rows of the keys 0 to 39, except the key `step`, with the
+// values {10 * key + step, 10 * key + step + 1}, of which key k was touched last at step k + 1 or
+// `step`; slots are the value + 0.5. Key 50 was counted once.
 v1::VariableSpec TestTable();
 BucketRows TestRows(const SliceTable& table, uint32_t slice, uint64_t step, size_t num_slots);
 
