@@ -145,7 +145,7 @@ void MeasureBatchKeys(int rounds) {
     specs[t].set_dtype(v1::DATA_TYPE_FLOAT32);
     specs[t].set_update(v1::UPDATE_KIND_OPTIMIZER);
     specs[t].mutable_table()->set_buckets(32);
-    lookups[t] = {static_cast<uint32_t>(t), {t}};
+    lookups[t] = {static_cast<uint32_t>(t), {{t}}};
   }
   const SliceTable slices = *SliceTable::Create(specs, 1 << 16);
   std::vector<std::vector<RaggedRows>> fields(kDifferent, std::vector<RaggedRows>(kTables));

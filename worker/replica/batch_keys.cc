@@ -14,6 +14,12 @@ namespace {
 // Odd, with bits that do not repeat: the golden ratio.
 constexpr uint64_t kMultiplier = 0x9e3779b97f4a7c15u;
 
+absl::Span<const int64_t> KeysIn(const LoadedBatch& batch, const KeyField& field) {
+  if (field.is_ragged) return batch.ragged(field.field).keys();
+  return absl::MakeConstSpan(static_cast<const int64_t*>(batch.fields[field.field]),
+                             static_cast<size_t>(batch.num_examples));
+}
+
 }  // namespace
 
 BatchKeys::BatchKeys(const SliceTable* slices, std::vector<TableLookups> lookups)
@@ -36,7 +42,7 @@ absl::Status BatchKeys::Update(const LoadedBatch& batch) {
 absl::Status BatchKeys::FindKeys(const LoadedBatch& batch, const TableLookups& lookups,
                                  TableKeys* out) {
   size_t num_keys = 0;
-  for (const size_t field : lookups.fields) num_keys += batch.ragged(field).keys().size();
+  for (const KeyField& field : lookups.fields) num_keys += KeysIn(batch, field).size();
   if (num_keys > std::numeric_limits<int32_t>::max()) {
     return absl::InvalidArgumentError(
         absl::StrCat("batch ", batch.index, " has ", num_keys,
@@ -48,7 +54,7 @@ absl::Status BatchKeys::FindKeys(const LoadedBatch& batch, const TableLookups& l
   cells_.assign(size_t{1} << bits, 0);
   found_.clear();
   for (size_t f = 0; f < lookups.fields.size(); ++f) {
-    const absl::Span<const int64_t> keys = batch.ragged(lookups.fields[f]).keys();
+    const absl::Span<const int64_t> keys = KeysIn(batch, lookups.fields[f]);
     std::vector<int32_t>& places = out->places[f];
     places.resize(keys.size());
     for (size_t i = 0; i < keys.size(); ++i) {

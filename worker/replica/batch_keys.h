@@ -13,10 +13,21 @@
 
 namespace shoal {
 
-// A table that a program reads, and the ragged fields of a batch with the keys of its rows.
+// A field of a batch whose numbers are keys of a table: a ragged field, or a dense one with one
+// int64 for each example.
+struct KeyField {
+  size_t field = 0;  // of the data set
+  bool is_ragged = true;
+
+  friend bool operator==(const KeyField& a, const KeyField& b) {
+    return a.field == b.field && a.is_ragged == b.is_ragged;
+  }
+};
+
+// A table that a program reads, and the fields of a batch with the keys of its rows.
 struct TableLookups {
   uint32_t table = 0;  // its variable
-  std::vector<size_t> fields;
+  std::vector<KeyField> fields;
 };
 
 // The rows of one table that a batch needs.

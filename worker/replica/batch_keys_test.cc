@@ -59,8 +59,8 @@ struct Batch {
 TableKeys Expected(const SliceTable& slices, const TableLookups& lookups,
                    const LoadedBatch& batch) {
   std::set<std::pair<uint32_t, uint64_t>> keys;  // by bucket and key
-  for (const size_t field : lookups.fields) {
-    for (const int64_t key : batch.ragged(field).keys()) {
+  for (const KeyField& field : lookups.fields) {
+    for (const int64_t key : batch.ragged(field.field).keys()) {
       const auto id = static_cast<uint64_t>(key);
       keys.insert({slices.BucketOf(lookups.table, id), id});
     }
@@ -72,9 +72,9 @@ TableKeys Expected(const SliceTable& slices, const TableLookups& lookups,
     expected.keys.push_back(key);
     for (size_t b = slice - first + 1; b < expected.begins.size(); ++b) ++expected.begins[b];
   }
-  for (const size_t field : lookups.fields) {
+  for (const KeyField& field : lookups.fields) {
     std::vector<int32_t>& places = expected.places.emplace_back();
-    for (const int64_t key : batch.ragged(field).keys()) {
+    for (const int64_t key : batch.ragged(field.field).keys()) {
       const auto found =
           std::find(expected.keys.begin(), expected.keys.end(), static_cast<uint64_t>(key));
       places.push_back(static_cast<int32_t>(found - expected.keys.begin()));
@@ -91,7 +91,7 @@ void ExpectSame(const TableKeys& got, const TableKeys& expected) {
 
 TEST(BatchKeysTest, FindsEachKeyOnceInTheOrderOfBuckets) {
   const SliceTable slices = Slices({Dense(), Table("a", 1), Table("b", 8)});
-  const std::vector<TableLookups> lookups = {{1, {0}}, {2, {1, 2}}};
+  const std::vector<TableLookups> lookups = {{1, {{0}}}, {2, {{1}, {2}}}};
   BatchKeys keys(&slices, lookups);
   std::mt19937_64 random(7);
   // Later batches have fewer keys than the first, and one has none.
@@ -118,12 +118,27 @@ TEST(BatchKeysTest, FindsEachKeyOnceInTheOrderOfBuckets) {
 
 TEST(BatchKeysTest, ExtremeKeysAreKeys) {
   const SliceTable slices = Slices({Table("a", 1)});
-  BatchKeys keys(&slices, {{0, {0}}});
+  BatchKeys keys(&slices, {{0, {{0}}}});
   Batch batch(1);
   batch.rows[0].AddExample({-1, 0, INT64_MIN});
   ASSERT_TRUE(keys.Update(batch.Loaded()).ok());
   EXPECT_THAT(keys.tables()[0].keys, ElementsAre(0u, uint64_t{1} << 63, UINT64_MAX));
   EXPECT_THAT(keys.tables()[0].places[0], ElementsAre(2, 0, 1));
+}
+
+TEST(BatchKeysTest, ADenseFieldHasOneKeyForEachExample) {
+  const SliceTable slices = Slices({Table("a", 1)});
+  BatchKeys keys(&slices, {{0, {{0, /*is_ragged=*/false}, {1}}}});
+  std::vector<int64_t> dense = {7, 3, 7, 99};
+  RaggedRows ragged;
+  for (const int64_t key : {3, 5, 3}) ragged.AddExample({key});
+  LoadedBatch batch;
+  batch.num_examples = 3;  // the fourth number is not of this batch
+  batch.fields = {dense.data(), &ragged};
+  ASSERT_TRUE(keys.Update(batch).ok());
+  EXPECT_THAT(keys.tables()[0].keys, ElementsAre(3u, 5u, 7u));
+  EXPECT_THAT(keys.tables()[0].places[0], ElementsAre(2, 0, 2));
+  EXPECT_THAT(keys.tables()[0].places[1], ElementsAre(0, 1, 0));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,11 +23,15 @@ int64_t RoundedUp(int64_t count) {
   return power;
 }
 
-size_t FieldNamed(const std::vector<FieldSpec>& fields, const std::string& name) {
-  const auto field = std::find_if(fields.begin(), fields.end(), [&](const FieldSpec& candidate) {
-    return candidate.name == name && candidate.is_ragged();
-  });
-  return field == fields.end() ? kNone : static_cast<size_t>(field - fields.begin());
+// Returns the field if it has ids: it is ragged, or has one int64 for each example.
+std::optional<KeyField> FieldNamed(const std::vector<FieldSpec>& fields, const std::string& name) {
+  const TensorSpec one_id{DataType::kInt64, {}};
+  for (size_t f = 0; f < fields.size(); ++f) {
+    if (fields[f].name != name) continue;
+    if (!fields[f].is_ragged() && !(fields[f].example == one_id)) continue;
+    return KeyField{f, fields[f].is_ragged()};
+  }
+  return std::nullopt;
 }
 
 absl::StatusOr<v1::VariableSpec> DeclaredTable(const TableInput& input, const v1::RunConfig& run,
@@ -80,14 +85,14 @@ absl::Status ModelTables::Declare(const Graph& graph, const std::vector<FieldSpe
     lookups.table = first_variable + static_cast<uint32_t>(specs_.size());
     specs_.push_back(std::move(spec));
     for (const TableInput::Lookup& lookup : input.lookups) {
-      const size_t field = FieldNamed(fields, lookup.column);
-      if (field == kNone) {
+      const std::optional<KeyField> field = FieldNamed(fields, lookup.column);
+      if (!field.has_value()) {
         return absl::InvalidArgumentError(
             absl::StrCat("model: table ", input.table, " reads the ids of \"", lookup.column,
                          "\", which is not a column of ids of the data"));
       }
-      if (std::count(lookups.fields.begin(), lookups.fields.end(), field) > 0) continue;
-      lookups.fields.push_back(field);
+      if (std::count(lookups.fields.begin(), lookups.fields.end(), *field) > 0) continue;
+      lookups.fields.push_back(*field);
     }
   }
   return absl::OkStatus();
@@ -98,9 +103,9 @@ absl::Status ModelTables::CheckReads(const Graph& graph,
   for (const TableInput& input : graph.table_inputs()) {
     const size_t table = Find(input.table);
     for (const TableInput::Lookup& lookup : input.lookups) {
-      const size_t field = FieldNamed(fields, lookup.column);
-      if (table != kNone &&
-          std::count(lookups_[table].fields.begin(), lookups_[table].fields.end(), field) > 0) {
+      const std::optional<KeyField> field = FieldNamed(fields, lookup.column);
+      if (table != kNone && field.has_value() &&
+          std::count(lookups_[table].fields.begin(), lookups_[table].fields.end(), *field) > 0) {
         continue;
       }
       return absl::InvalidArgumentError(
@@ -142,18 +147,19 @@ TableFeeds::TableFeeds(const ModelTables& tables, const Graph& graph,
     Source& rows = sources_.emplace_back();
     rows.table = table;
     rows.is_rows = true;
-    const std::vector<size_t>& read = tables.lookups()[table].fields;
+    const std::vector<KeyField>& read = tables.lookups()[table].fields;
     for (const TableInput::Lookup& lookup : input.lookups) {
       const auto clone = static_cast<size_t>(std::max(lookup.clone_index, 0));
       if (clone_examples[clone] == 0) continue;
       Source& source = sources_.emplace_back();
       source.table = table;
-      source.field = FieldNamed(fields, lookup.column);
+      source.field = *FieldNamed(fields, lookup.column);
       source.place =
           static_cast<size_t>(std::find(read.begin(), read.end(), source.field) - read.begin());
       source.first_example = static_cast<size_t>(first_examples[clone]);
       source.num_examples = static_cast<size_t>(clone_examples[clone]);
-      const int64_t capacity = field_capacities[source.field];
+      const int64_t capacity =
+          source.field.is_ragged ? field_capacities[source.field.field] : clone_examples[clone];
       source.memory = Buffer(static_cast<uint64_t>(capacity) * sizeof(int32_t));
       feeds_.push_back({lookup.indices, Shape({capacity})});
     }
@@ -175,9 +181,13 @@ void TableFeeds::Bind(const LoadedBatch& batch, absl::Span<const TableRows> rows
       pointers->push_back(rows[source.table].values);
       continue;
     }
-    const absl::Span<const int64_t> offsets = batch.ragged(source.field).offsets();
-    const int64_t begin = offsets[source.first_example];
-    const int64_t end = offsets[source.first_example + source.num_examples];
+    auto begin = static_cast<int64_t>(source.first_example);
+    auto end = static_cast<int64_t>(source.first_example + source.num_examples);
+    if (source.field.is_ragged) {
+      const absl::Span<const int64_t> offsets = batch.ragged(source.field.field).offsets();
+      begin = offsets[source.first_example];
+      end = offsets[source.first_example + source.num_examples];
+    }
     const std::vector<int32_t>& places = rows[source.table].keys->places[source.place];
     std::copy(places.begin() + begin, places.begin() + end, source.memory.As<int32_t>().begin());
     pointers->push_back(source.memory.data());

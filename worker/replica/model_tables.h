@@ -74,8 +74,8 @@ class TableFeeds {
   struct Source {
     size_t table = 0;
     bool is_rows = false;  // the rows of the table; the rest is not used
-    size_t field = 0;      // of the data set
-    size_t place = 0;      // of the field in TableLookups::fields
+    KeyField field;
+    size_t place = 0;  // of the field in TableLookups::fields
     size_t first_example = 0;
     size_t num_examples = 0;
     Buffer memory;

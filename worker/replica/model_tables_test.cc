@@ -33,12 +33,14 @@ constexpr int64_t kKeys = 64;
 constexpr int64_t kExamples = 6;
 
 const std::vector<FieldSpec>& Fields() {
-  static const std::vector<FieldSpec> fields = {
-      RaggedField("seen"), RaggedField("clicked"), {kTargetField, {DataType::kFloat32, {1}}}};
+  static const std::vector<FieldSpec> fields = {RaggedField("seen"),
+                                                RaggedField("clicked"),
+                                                {"place", {DataType::kInt64, {}}},
+                                                {kTargetField, {DataType::kFloat32, {1}}}};
   return fields;
 }
 
-// Two bags of rows of one table, or of one variable, and a layer. `names` are the columns.
+// Two bags of rows and one row of a table, or of a variable, and a layer. `names` are the columns.
 ModelFunction Bags(bool table, bool clicked_in_training = true) {
   return [=](GraphBuilder& builder, absl::Span<const Output> batch, bool is_training) {
     VariableSpec whole;
@@ -52,11 +54,15 @@ ModelFunction Bags(bool table, bool clicked_in_training = true) {
       const Output indices = table ? builder.TableIndices("item", column) : field.keys;
       bags.push_back(ops::EmbeddingBag(builder, rows, indices, field.offsets));
     }
+    const Output places =
+        table ? builder.TableIndices("item", "place") : FindField(Fields(), batch, "place").values;
+    bags.push_back(ops::Gather(builder, rows, places));
     DenseOptions layer;
     layer.units = 1;
     layer.scope = "layer";
     ModelOutputs outputs;
-    const Output x = bags.size() == 1 ? bags[0] : ops::Mul(builder, bags[0], bags[1]);
+    Output x = bags[0];
+    for (size_t i = 1; i < bags.size(); ++i) x = ops::Mul(builder, x, bags[i]);
     outputs.predictions = Dense(builder, x, layer);
     outputs.loss = AddLoss(builder, LossKind::kMeanSquaredError, outputs.predictions, batch.back());
     return outputs;
@@ -87,12 +93,14 @@ struct Batch {
       seen.AddExample(keys[i]);
       clicked.AddExample(keys[keys.size() - 1 - i]);
       targets.push_back(static_cast<float>(i));
+      places.push_back(static_cast<int64_t>(i) % 3);
     }
     loaded.num_examples = static_cast<int64_t>(keys.size());
-    loaded.fields = {&seen, &clicked, targets.data()};
+    loaded.fields = {&seen, &clicked, places.data(), targets.data()};
   }
   RaggedRows seen, clicked;
   std::vector<float> targets;
+  std::vector<int64_t> places;
   LoadedBatch loaded;
 };
 
@@ -247,7 +255,8 @@ TEST(ModelTablesTest, ATableIsDeclaredAfterTheVariablesAsTheRunFileSays) {
   EXPECT_EQ(item.table().idle_updates(), 9u);
   EXPECT_FALSE(program->contributes(static_cast<uint32_t>(program->variables().size()) - 1));
   ASSERT_EQ(program->lookups().size(), 1u);
-  EXPECT_THAT(program->lookups()[0].fields, ElementsAre(0, 1));
+  EXPECT_THAT(program->lookups()[0].fields,
+              ElementsAre(KeyField{0}, KeyField{1}, KeyField{2, false}));
 }
 
 TEST(ModelTablesTest, AllTablesTogetherHaveAboutAThousandBuckets) {

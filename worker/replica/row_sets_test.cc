@@ -70,7 +70,7 @@ class TableProgram : public ReplicaProgram {
 
  private:
   const std::vector<v1::VariableSpec> variables_ = {Spec("w", 0), Spec("a", 4), Spec("b", 2)};
-  const std::vector<TableLookups> lookups_ = {{1, {0}}, {2, {0}}};
+  const std::vector<TableLookups> lookups_ = {{1, {{0}}}, {2, {{0}}}};
   absl::Span<const TableRows> rows_;
   std::vector<float> gradients_;
 };
