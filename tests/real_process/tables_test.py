@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Models with tables: the same rows for any number of ps and workers, killed or not, and after a resume."""
+import hashlib
+import pathlib
+import subprocess
+
+import cluster
+
+CLICKS = str(pathlib.Path(__file__).resolve().parent / "clicks.textproto")
+STEPS = 200
+reference = []
+
+
+def rows_of(run):
+    """Exports the tables of the newest checkpoint; a digest of the keys and rows of each."""
+    tables = run.out / "tables"
+    done = subprocess.run([cluster.shoal_binary(), "export", str(run.out), f"--tables={tables}"], capture_output=True,
+                          text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    files = sorted(tables.glob("*.npy"))
+    assert len(files) == 2 * 52, f"{len(files)} files of 52 tables"
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+
+def check(run, expected=None):
+    lines = [line["step"] for line in run.metrics()]
+    assert lines == list(range(1, STEPS + 1)), f"steps {lines[:3]}..{lines[-3:]}"
+    rows, digest = rows_of(run), run.digest()
+    if expected is not None:
+        other = sorted(name for name in rows if rows[name] != expected[0][name])
+        assert not other, f"other rows: {', '.join(other)}"
+        assert digest == expected[1], "other dense variables"
+    return rows, digest
+
+
+def expected():
+    if not reference:
+        with cluster.Run(CLICKS, "--num_ps_tasks=1", "--num_replicas=1") as run:
+            run.finish()
+            reference.append(check(run))
+    return reference[0]
+
+
+def any_number_of_ps_and_workers():
+    for ps, workers in ((0, 1), (2, 2), (5, 3)):
+        with cluster.Run(CLICKS, f"--num_ps_tasks={ps}", f"--num_replicas={workers}") as run:
+            run.finish()
+            check(run, expected())
+
+
+def killed_worker_and_ps():
+    with cluster.Run(CLICKS, "--num_ps_tasks=2", "--num_replicas=2") as run:
+        run.start()
+        run.wait_for_step(30)
+        run.kill("worker", 1)
+        run.wait_for_step(70)
+        run.kill("ps", 0)
+        run.wait_for_step(120)
+        run.kill("ps", 1)
+        assert run.wait() == 0, run.logs()
+        run.assert_nothing_left()
+        check(run, expected())
+
+
+def resume_on_other_tasks():
+    with cluster.Run(CLICKS, "--num_ps_tasks=3", "--num_replicas=2", "--num_epochs=1") as run:
+        run.finish()
+        with cluster.Run(CLICKS, "--num_ps_tasks=1", "--num_replicas=2", out=run.out) as resumed:
+            resumed.finish()
+            check(resumed, expected())
+
+
+def asynchronous_batches_count_once():
+    with cluster.Run(CLICKS, "--num_ps_tasks=2", "--num_replicas=2", "--nosync_replicas") as run:
+        run.start()
+        run.wait_for_step(100)
+        run.kill("worker", 0)
+        run.wait_for_step(300)
+        run.kill("ps", 1)
+        assert run.wait() == 0, run.logs()
+        run.assert_nothing_left()
+        examples = sum(line["examples"] for line in run.metrics())
+        assert examples == 2 * 40000, f"{examples} examples counted, not {2 * 40000}"
+        rows_of(run)
+
+
+if __name__ == "__main__":
+    cluster.main([
+        any_number_of_ps_and_workers,
+        killed_worker_and_ps,
+        resume_on_other_tasks,
+        asynchronous_batches_count_once,
+    ])
