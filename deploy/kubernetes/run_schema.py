@@ -5,7 +5,7 @@ import pathlib
 import re
 
 PROTO = pathlib.Path(__file__).resolve().parents[2] / "proto" / "v1"
-FILES = ("run_config", "data_config", "model_config", "optimizer_config")
+FILES = ("run_config", "data_config", "model_config", "optimizer_config", "table_config")
 
 COMMENT = re.compile(r"//[^\n]*")
 BLOCK = re.compile(r"(?P<kind>message|enum|oneof)\s+(?P<name>\w+)\s*\{|\}|"
