@@ -47,7 +47,7 @@ def the_run_file_that_is_left_can_be_run_again():
 
 def a_second_ctrl_c_stops_at_once():
     # No checkpoint is due before the workers stand.
-    with cluster.Run(SMALL, *TWO, "--num_epochs=1000", "--save_every=1000000") as run:
+    with cluster.Run(SMALL, *TWO, "--num_epochs=1000", "--save_every=1000000", "--eval_every=1000000") as run:
         run.start()
         run.wait_for_step(5)
         run.kill("worker", 0, signal.SIGSTOP)  # So that the first one cannot end the run.
@@ -64,7 +64,7 @@ def a_second_ctrl_c_stops_at_once():
 
 
 def a_second_ctrl_c_names_the_checkpoint_that_stands():
-    with cluster.Run(SMALL, *TWO, "--num_epochs=1000", "--save_every=5") as run:
+    with cluster.Run(SMALL, *TWO, "--num_epochs=1000", "--save_every=5", "--eval_every=1000000") as run:
         run.start()
         run.wait_for_step(20)
         for worker in (0, 1):
