@@ -143,6 +143,12 @@ class Run:
             assert time.monotonic() < deadline, f"not all are there: {asked.stdout}{asked.stderr}\n{self.logs()}"
             time.sleep(0.1)
 
+    def wait_for_checkpoint(self, timeout=120):
+        deadline = time.monotonic() + timeout
+        while not list(self.out.glob("checkpoints/*/MANIFEST")):
+            assert self.process.poll() is None and time.monotonic() < deadline, self.logs()
+            time.sleep(0.02)
+
     def wait_for_output(self, words, timeout=180):
         """Waits until the console has said so."""
         deadline = time.monotonic() + timeout

@@ -5,7 +5,6 @@ import pathlib
 import shutil
 import signal
 import subprocess
-import time
 
 import cluster
 
@@ -34,13 +33,6 @@ def trained_model():
 
 def tune(source, *tasks, epochs=20, out=None):
     return cluster.Run(TUNED, f"--init_from={source}", f"--num_epochs={epochs}", *tasks, out=out)
-
-
-def wait_for_checkpoint(run, timeout=120):
-    deadline = time.monotonic() + timeout
-    while not list(run.out.glob("checkpoints/*/MANIFEST")):
-        assert run.process.poll() is None and time.monotonic() < deadline, run.logs()
-        time.sleep(0.02)
 
 
 def check_tuned(run, base):
@@ -75,7 +67,7 @@ def a_killed_run_resumes_from_its_own_checkpoint():
         moved = pathlib.Path(base.directory.name) / "moved"
         with tune(base.out, *FEW, epochs=1000000) as run:
             run.start()
-            wait_for_checkpoint(run)
+            run.wait_for_checkpoint()
             run.process.send_signal(signal.SIGKILL)
             run.process.communicate()
             run.assert_nothing_left()

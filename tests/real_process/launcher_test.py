@@ -66,7 +66,7 @@ def a_second_ctrl_c_stops_at_once():
 def a_second_ctrl_c_names_the_checkpoint_that_stands():
     with cluster.Run(SMALL, *TWO, "--num_epochs=1000", "--save_every=5", "--eval_every=1000000") as run:
         run.start()
-        run.wait_for_step(20)
+        run.wait_for_checkpoint()
         for worker in (0, 1):
             run.kill("worker", worker, signal.SIGSTOP)
         run.process.send_signal(signal.SIGINT)
