@@ -227,7 +227,7 @@ def test_programs_that_are_none_end_in_one_line():
             ("/bin/true", 78, "gave no answer, so it is not a worker program"),
             ("/bin/false", 78, "ended when it was asked for its model: exit code 1"),
             (script("dies", "kill -SEGV $$"), 78, "killed by SIGSEGV"),
-            (script("other", answer + "echo 'protocol: 9' >$f"), 78, "speaks protocol 9, this shoal 2"),
+            (script("other", answer + "echo 'protocol: 9' >$f"), 78, "speaks protocol 9, this shoal 3"),
         ]
         for path, code, words in cases:
             out = scratch / "out"
