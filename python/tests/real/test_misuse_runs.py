@@ -25,7 +25,7 @@ MISUSE = {
         HEAD + "time.sleep(600)\n",
         ("--set", "cluster.wait_seconds=8"),
         138,
-        ["train.py did not ask for work within 8s (cluster.wait_seconds) of its start", 'train.py", line 5 in'],
+        ["train.py did not declare its variables (DECLARE) within 6.4s of its start", 'train.py", line 5 in'],
         [],
     ),
     "no work is asked for after the declaration": (
