@@ -27,7 +27,7 @@ void StepContributions::ReleaseRoom(uint32_t position) {
 bool StepContributions::Keep(uint32_t position, const Payload& payload, uint32_t examples) {
   if (!TakeRoom(position, payload.bytes)) return false;
   Waiting& waiting = waiting_[position];
-  std::memcpy(waiting.block.data.get(), payload.data, payload.bytes);
+  if (payload.bytes > 0) std::memcpy(waiting.block.data.get(), payload.data, payload.bytes);
   waiting.kind = payload.kind;
   waiting.examples = examples;
   sync_.Keep(position);
