@@ -113,7 +113,7 @@ class RunRecorder : public SessionRecorder {
   absl::Time window_start_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
   uint64_t window_examples_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t window_steps_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Until then a rate is that of all steps since training started.
+  // False: the rates are those of all steps since training started.
   bool has_whole_window_ ABSL_GUARDED_BY(mutex_) = false;
   double rate_ ABSL_GUARDED_BY(mutex_) = 0;              // Examples
   double step_rate_ ABSL_GUARDED_BY(mutex_) = 0;         // and steps in a second.

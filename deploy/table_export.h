@@ -18,7 +18,7 @@
 
 namespace shoal {
 
-// What was written of one table.
+// The files that were written for one table.
 struct ExportedTable {
   std::string table;
   uint64_t rows = 0;

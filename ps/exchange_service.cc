@@ -137,8 +137,8 @@ class ExchangeService::Work : public PullWaiter, public ShardStrand::Job {
   v1::ExchangeResponse response_;
   std::vector<uint32_t> pushed_slices_;
   std::vector<uint32_t> busy_missing_;
-  std::vector<uint64_t> keys_;  // Of all pulled buckets.
-  std::vector<float> values_;   // Of the rows of these keys.
+  std::vector<uint64_t> keys_;  // The keys of all pulled buckets.
+  std::vector<float> values_;   // The values of the rows of these keys.
   ParameterShard::Access access_;
   BatchReport report_;
   bool is_whole_ = false;  // The payload has as many bytes as the pushes say.

@@ -86,7 +86,7 @@ TEST_F(WaitsTest, TrainingWithoutWorkersEnds) {
   PassTime(30, ps_);  // their leases end
   EXPECT_THAT(session_->state().workers(), ElementsAre());
   EXPECT_THAT(notes_, Contains(HasSubstr("waiting 10s for any of worker/0 to worker/1 to come")));
-  PassTime(325, ps_);  // With the time for a last checkpoint, which these ps do not make.
+  PassTime(325, ps_);  // The time includes that for a last checkpoint, which these ps do not make.
   EXPECT_TRUE(absl::IsUnavailable(session_->failure()));
   EXPECT_THAT(session_->failure().message(),
               AllOf(HasSubstr("any of worker/0 to worker/1 to come back"),

@@ -200,7 +200,7 @@ class Launcher {
   std::string summary_before_;  // summary.json of an earlier start; "" if none.
   uint64_t step_before_ = 0;    // The last step of an earlier start; 0 if none.
   bool resume_is_shown_ = false;
-  std::string last_skipped_;  // What the chief last reported of skipped batches.
+  std::string last_skipped_;  // The chief's last report of skipped batches.
   uint64_t rollbacks_ = 0;    // The counts that the chief last reported,
   uint64_t failed_checkpoints_ = 0;
   std::string last_checkpoint_;  // and the newest that could be made.

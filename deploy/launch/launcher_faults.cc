@@ -270,7 +270,7 @@ absl::Status Launcher::ChiefResult(const ChildExit& exit) const {
   }
   if (exit.ok()) return absl::OkStatus();
   const absl::Status failure = Failure(chief_, exit);
-  // The chief may have waited in vain for a worker whose program failed.
+  // The chief may have given up waiting for a worker whose program failed.
   const std::string cause = program_failures_.CauseAt(options_.progress->step());
   if (cause.empty() || absl::IsCancelled(failure)) return failure;
   return absl::Status(failure.code(),

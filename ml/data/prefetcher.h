@@ -23,7 +23,7 @@ namespace shoal {
 
 struct LoadedBatch;
 
-// What a user of batches derives from each of them, computed on the thread that reads the batch.
+// A user of batches derives a digest from each of them, on the thread that reads the batch.
 class BatchDigest {
  public:
   virtual ~BatchDigest() = default;

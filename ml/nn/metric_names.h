@@ -13,8 +13,8 @@ enum class MetricFunction {
   kLogLoss,            // log_loss: the mean of -log of the probability given to the label
   kMeanAbsoluteError,  // mean_absolute_error: of predictions and targets
   kTopAccuracy,        // top_K_accuracy: how often the label is among the K largest outputs
-  // Of binary classifiers: auc, the area under the curve, and calibration, the mean probability of
-  // the label 1 over the share of such labels.
+  // auc, the area under the curve, and calibration, the mean probability of the label 1 divided by
+  // the share of such labels, exist for binary classifiers only.
   kAuc,
   kCalibration,
 };

@@ -21,7 +21,7 @@
 namespace shoal {
 namespace {
 
-// What a model reads of a batch.
+// The fields of a batch that a model reads.
 struct ModelInputs {
   std::vector<FieldSpec> fields;
   std::vector<Feature> features;

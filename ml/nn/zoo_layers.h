@@ -16,8 +16,8 @@ struct ModelOptions {
   bool is_training = true;
   double width_multiplier = 1;  // MobileNetV2: a factor for the numbers of channels.
   double dropout_rate = 0.5;    // Used where the model has dropout.
-  // Of models of clicks: whether the data has a dense field of numbers, and the size of the
-  // features' vectors.
+  // Models of clicks use these two: whether the data has a dense field of numbers, and the size of
+  // the features' vectors.
   bool has_input = true;
   int64_t feature_dim = 16;
 };

@@ -116,8 +116,8 @@ class ChiefSession {
   ChiefSession(const ChiefSession&) = delete;
   ChiefSession& operator=(const ChiefSession&) = delete;
 
-  // As Register, but the chief only checks the worker's model, which becomes the run's if it is the
-  // first, and gives the worker no place. Optional, before Register.
+  // Asks like Register, but the chief only checks the worker's model, which becomes the run's if it
+  // is the first, and gives the worker no place. Optional, before Register.
   absl::Status Check(const v1::ModelDeclaration& model);
 
   // Blocks until the chief has answered; waits for a chief that has not started yet, and logs every

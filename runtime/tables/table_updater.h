@@ -15,7 +15,7 @@
 
 namespace shoal {
 
-// What a table of embedding rows is.
+// The settings of a table of embedding rows.
 struct TableOptions {
   std::string name;
   uint32_t dim = 0;  // the floats of a row's value, 1 to 4096

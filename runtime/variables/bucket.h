@@ -78,7 +78,7 @@ class Bucket : public ContributionSum {
     uint64_t bytes() const;
     void Clear();
   };
-  // What the newest update changed. The index gives the place of each key.
+  // The rows that the newest update changed, as they were. The index gives the place of each key.
   struct Undo {
     enum Before : uint8_t {
       kAbsent,   // the index did not hold the key

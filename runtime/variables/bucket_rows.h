@@ -6,7 +6,7 @@
 
 namespace shoal {
 
-// What a checkpoint holds of one bucket of a table.
+// The contents of one bucket of a table in a checkpoint.
 struct BucketRows {
   // The stored rows.
   std::vector<uint64_t> keys;     // rising

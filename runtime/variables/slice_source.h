@@ -30,7 +30,7 @@ class SliceSource {
   struct BucketContents {
     std::vector<float> initial_slots;  // input: the slots of a row that was never trained
     BucketRows rows;                   // output
-    // As in Contents.
+    // The next three have the meaning that they have in Contents.
     uint64_t version = 0;
     uint64_t value_version = 0;
     std::vector<EpochBatches> applied;

@@ -249,7 +249,7 @@ class SliceStore {
   absl::Status AddTable(const v1::VariableSpec& spec);
   std::unique_ptr<Bucket> MakeBucket(uint32_t slice);
   absl::Status LoadBucket(SliceState& state, const LoadOptions& options, SliceSource& source);
-  // As ApplyOrPoison, for a bucket.
+  // Does for a bucket what ApplyOrPoison does for a dense slice.
   bool ApplyRowsOrPoison(SliceState& state, const Bucket::Step& update);
 
   // slice_store_async.cc

@@ -14,7 +14,7 @@
 
 namespace shoal {
 
-// Where the contributions to a slice's next version are added.
+// The sum to which the contributions to a slice's next version are added.
 class ContributionSum {
  public:
   virtual ~ContributionSum() = default;

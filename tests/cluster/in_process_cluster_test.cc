@@ -57,15 +57,7 @@ constexpr char kRun[] = R"pb(
 
 class InProcessClusterTest : public ::testing::Test {
  protected:
-  v1::RunConfig Config(const std::string& extra = "") {
-    v1::RunConfig run = *ParseRunConfig(kRun, "test");
-    run.MergeFrom(*ParseRunConfig(extra, "extra"));
-    run.set_out(absl::StrCat(::testing::TempDir(), "/run_", ++runs_, "_",
-                             ::testing::UnitTest::GetInstance()->current_test_info()->name()));
-    EXPECT_TRUE(RemoveTree(*files_, run.out()).ok());
-    ResolveDefaults(TaskCounts(), &run);
-    return run;
-  }
+  v1::RunConfig Config(const std::string& extra = "") { return NewRun(kRun, extra, files_.get()); }
 
   absl::Status Train(const v1::RunConfig& run, uint32_t num_ps, uint32_t num_workers) {
     EXPECT_TRUE(files_->MakeDirectory(run.out()).ok());
@@ -86,7 +78,6 @@ class InProcessClusterTest : public ::testing::Test {
   }
 
   const std::unique_ptr<FileSystem> files_ = NewPosixFileSystem();
-  int runs_ = 0;
 };
 
 TEST_F(InProcessClusterTest, AnyNumberOfTasksGivesTheSameBytes) {

@@ -5,13 +5,12 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "absl/status/statusor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "base/file_system.h"
 #include "base/status_matchers.h"
-#include "runtime/config/run_config.h"
 #include "runtime/observability/metrics_file.h"
 #include "runtime/observability/summary.h"
 #include "tests/cluster/trained_run.h"
@@ -61,15 +60,7 @@ constexpr char kRun[] = R"pb(
 
 class TableTrainingTest : public ::testing::Test {
  protected:
-  v1::RunConfig Config(const std::string& extra = "") {
-    v1::RunConfig run = *ParseRunConfig(kRun, "test");
-    run.MergeFrom(*ParseRunConfig(extra, "extra"));
-    run.set_out(absl::StrCat(::testing::TempDir(), "/run_", ++runs_, "_",
-                             ::testing::UnitTest::GetInstance()->current_test_info()->name()));
-    EXPECT_OK(RemoveTree(*files_, run.out()));
-    ResolveDefaults(TaskCounts(), &run);
-    return run;
-  }
+  v1::RunConfig Config(const std::string& extra = "") { return NewRun(kRun, extra, files_.get()); }
 
   void Train(const v1::RunConfig& run, uint32_t num_ps, uint32_t num_workers) {
     EXPECT_OK(files_->MakeDirectory(run.out()));
@@ -87,7 +78,6 @@ class TableTrainingTest : public ::testing::Test {
   }
 
   const std::unique_ptr<FileSystem> files_ = NewPosixFileSystem();
-  int runs_ = 0;
 };
 
 TEST_F(TableTrainingTest, AnyNumberOfTasksGivesTheSameBytes) {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
 
@@ -9,11 +10,23 @@
 #include "deploy/in_process_cluster.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/config/run_config.h"
 #include "runtime/process/shutdown.h"
 #include "runtime/task/task_options.h"
 #include "worker/replica/trained_variables.h"
 
 namespace shoal {
+
+v1::RunConfig NewRun(const std::string& text, const std::string& extra, FileSystem* disk) {
+  static int runs = 0;
+  v1::RunConfig run = *ParseRunConfig(text, "test");
+  run.MergeFrom(*ParseRunConfig(extra, "extra"));
+  run.set_out(absl::StrCat(::testing::TempDir(), "/run_", ++runs, "_",
+                           ::testing::UnitTest::GetInstance()->current_test_info()->name()));
+  EXPECT_TRUE(RemoveTree(*disk, run.out()).ok());
+  ResolveDefaults(TaskCounts(), &run);
+  return run;
+}
 
 absl::Status TrainInProcess(v1::RunConfig run, uint32_t num_ps_tasks, uint32_t num_workers,
                             FileSystem* disk) {

@@ -15,6 +15,10 @@
 
 namespace shoal {
 
+// Returns the run of both texts with its defaults. Its directory is new, and named after the test
+// that runs.
+v1::RunConfig NewRun(const std::string& text, const std::string& extra, FileSystem* disk);
+
 // RunInProcess on the real clock, with files on `disk`.
 absl::Status TrainInProcess(v1::RunConfig run, uint32_t num_ps_tasks, uint32_t num_workers,
                             FileSystem* disk);

@@ -39,7 +39,8 @@ TEST_P(ClusterSimulationTest, EveryRunUnderFaultsComesToTheRightEnd) {
   }
 }
 
-// Without other faults, only a worker that died while it sent its contributions can cost a step.
+// A step may be lost only if a worker died while it sent its contributions: there are no other
+// faults.
 TEST_P(ClusterSimulationTest, AfterTheEndOfAllWorkersTheLastStepIsInACheckpoint) {
   int num_runs = 0, num_saved = 0;
   for (uint64_t seed = 0; seed < 100; ++seed) {

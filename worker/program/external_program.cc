@@ -150,7 +150,7 @@ void ExternalProgram::Finish(FinishReason reason, const std::string& text) {
 }
 
 absl::Status ExternalProgram::Logged(const absl::Status& status) const {
-  // Without a log file, the program has printed its traceback where this process prints.
+  // If there is no log file, the program has printed its traceback where this process prints.
   if (!conversation_.traceback().empty() && !options_.log_file.empty()) {
     LOG(ERROR) << status.message() << "\n" << conversation_.traceback();
   }
