@@ -249,7 +249,7 @@ def python_image(test):
         if not library.startswith("/lib64/") and not target.exists():
             shutil.copy(library, target)
     (stage / "app").mkdir()
-    program_on_hosts.write(stage / "app/line.py").chmod(0o444)
+    program_on_hosts.write(stage / "app/line.py", pause=0.3).chmod(0o444)
     image = "localhost/shoal_with_python:test"
     call("buildah", "bud", "--quiet", "--layers=false", "--file=deploy/docker/Containerfile", f"--tag={image}", stage,
          env=test.containers.environment)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Tasks under PyTorch's torchrun, on one host and on two: they train, a killed one is started again as torchrun's flags
-say, and whatever becomes of torchrun, no task is left. tests/peers/install installs PyTorch, outside the clone.
+say, and whatever becomes of torchrun, no task is left. tests/peers/install installs PyTorch and NumPy, outside the clone.
 
 With names of tests as arguments: those alone."""
 import json
@@ -200,7 +200,7 @@ TESTS = [ranks_are_divided_into_workers_and_ps, a_killed_worker_and_its_hosts_ot
 
 
 def main():
-    installed = subprocess.run([ROOT / "tests/peers/install", "torch"], check=True, stdout=subprocess.PIPE, text=True)
+    installed = subprocess.run([ROOT / "tests/peers/install", "torch", "numpy"], check=True, stdout=subprocess.PIPE, text=True)
     torchrun = f"{installed.stdout.strip()}/bin/torchrun"
     with Network(hosts=2, own_hostnames=True) as network:
         run_cases(TESTS, torchrun, network)
