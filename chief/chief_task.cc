@@ -1,16 +1,11 @@
 #include "chief/chief_task.h"
 
-#include <grpcpp/impl/service_type.h>
-
-#include <algorithm>
-#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
 
 #include "base/log.h"
 #include "base/status_macros.h"
@@ -20,35 +15,19 @@
 #include "chief/describe_run.h"
 #include "chief/resume_point.h"
 #include "runtime/checkpoint/initial_model.h"
-#include "runtime/checkpoint/manifest.h"
 #include "runtime/checkpoint/model_export.h"
 #include "runtime/checkpoint/training_complete.h"
-#include "runtime/cluster/address.h"
 #include "runtime/cluster/cluster_spec.h"
 #include "runtime/config/run_config.h"
 #include "runtime/config/stop_times.h"
 #include "runtime/observability/metrics_file.h"
 #include "runtime/observability/metrics_progress.h"
 #include "runtime/observability/progress.h"
-#include "runtime/process/exit_code.h"
-#include "runtime/process/report_address.h"
-#include "runtime/process/shutdown.h"
 #include "runtime/process/version.h"
-#include "runtime/rpc/channel.h"
-#include "runtime/rpc/grpc_chief_service.h"
-#include "runtime/rpc/grpc_control_channel.h"
-#include "runtime/rpc/grpc_server.h"
-#include "runtime/tls/credentials.h"
 #include "runtime/variables/metric_sums.h"
 
 namespace shoal {
 namespace {
-
-constexpr absl::Duration kLastLook = absl::Milliseconds(400);
-
-// The time for which a chief without a launcher waits after a run's end for tasks that do not know
-// of it: a task that is only starting would look for the chief for cluster.wait_seconds.
-constexpr absl::Duration kLatecomers = absl::Seconds(10);
 
 // How long the directory of a killed chief may stay locked.
 constexpr absl::Duration kPredecessorEnds = absl::Seconds(2);
@@ -265,89 +244,6 @@ absl::Status ChiefTask::WriteStart(const ClusterSpec& cluster) {
                       run.cluster().slice_bytes());
 }
 
-absl::Status ChiefTask::Publish(const ManifestToWrite& write) {
-  CheckpointName name;
-  if (!CheckpointName::Parse(write.directory, &name)) {
-    return absl::InternalError(absl::StrCat("no name of a checkpoint: ", write.directory));
-  }
-  RETURN_IF_ERROR(CheckTerm());
-  v1::Manifest manifest = write.manifest;
-  manifest.set_created_unix_seconds(
-      static_cast<uint64_t>(absl::ToUnixSeconds(options_.clock->Now())));
-  RETURN_IF_ERROR(checkpoints_->Publish(name, manifest));
-  // The checkpoint exists already; the rest makes it handier.
-  const absl::Status recorded =
-      WriteRunFile(manifest.plan().replicas_to_aggregate(), manifest.shard_map().slice_bytes());
-  if (!recorded.ok()) LOG(WARNING) << "run.textproto could not be written: " << recorded;
-  LOG(INFO) << "checkpoint of step " << manifest.step() << " in "
-            << checkpoints_->PathOf(write.directory);
-  return absl::OkStatus();
-}
-
-absl::Status ChiefTask::Export(const ModelExport& wanted) {
-  RETURN_IF_ERROR(CheckTerm());
-  const std::string path = checkpoints_->PathOf(wanted.directory);
-  absl::Status status =
-      wanted.parts_are_written ? FinishWrittenExport(path) : MakeExport(path, wanted.deadline);
-  if (status.ok()) status = checkpoints_->RemoveOldExports();
-  if (!status.ok()) {
-    LOG(WARNING) << "model.safetensors of " << wanted.directory
-                 << ", whose checkpoint is complete: " << status;
-  }
-  return status;
-}
-
-absl::Status ChiefTask::FinishWrittenExport(const std::string& path) {
-  ASSIGN_OR_RETURN(const v1::Manifest manifest, ReadManifest(*options_.file_system, path));
-  return FinishExport(*options_.file_system, path, ModelExportLayout(manifest));
-}
-
-absl::Status ChiefTask::MakeExport(const std::string& path, absl::Time deadline) {
-  if (FileExists(*options_.file_system, JoinPath(path, kModelExportFile))) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint,
-                   Checkpoint::Open(*options_.file_system, path, Checkpoint::Verify::kIndex));
-  RETURN_IF_ERROR(RemoveModelExport(*options_.file_system, path));
-  return ExportModel(*options_.file_system, *checkpoint, path, kModelExportFile,
-                     VariableValues::kCurrent,
-                     [this, deadline] { return options_.clock->Now() > deadline; });
-}
-
-void ChiefTask::Prune() {
-  const absl::Status pruned =
-      checkpoints_->Prune(static_cast<int>(options_.run.checkpoint().keep()));
-  if (!pruned.ok()) LOG(WARNING) << "old checkpoints could not be removed: " << pruned;
-  // A ps that loads now may still begin from initial values if this is the run's first checkpoint.
-  if (resumes_ || std::exchange(has_checkpoint_, true)) RemoveProgramValues();
-}
-
-void ChiefTask::RemoveProgramValues() {
-  if (options_.run.program().file().empty()) return;
-  const absl::Status removed = RemoveInitialValues(*options_.file_system, options_.run.out());
-  if (!removed.ok()) LOG(WARNING) << "initial values could not be removed: " << removed;
-}
-
-absl::Status ChiefTask::DiscardFailed(const std::string& directory) {
-  CheckpointName name;
-  // The name comes from a ps.
-  if (!CheckpointName::Parse(directory, &name) || name.term != term_) return absl::OkStatus();
-  RETURN_IF_ERROR(CheckTerm());
-  const absl::Status discarded = checkpoints_->Discard(name);
-  if (!discarded.ok()) {
-    LOG(WARNING) << "what is left of a checkpoint that could not be made cannot be removed: "
-                 << discarded;
-  }
-  return discarded;
-}
-
-absl::Status ChiefTask::DiscardAbove(uint64_t step) {
-  const absl::Status discarded = checkpoints_->DiscardAbove(step, [this] { return CheckTerm(); });
-  if (!discarded.ok()) {
-    LOG(ERROR) << "a checkpoint above step " << step
-               << " is void and cannot be removed; none is published until it can: " << discarded;
-  }
-  return discarded;
-}
-
 absl::Status ChiefTask::WaitAndConclude(const absl::Status& why_stopped) {
   if (finished_) {
     LOG(INFO) << "this run had finished before; raise --num_epochs or --max_steps to train on";
@@ -419,101 +315,6 @@ void ChiefTask::WriteReport() const {
   const absl::Status written = WriteAtomically(
       *options_.file_system, JoinPath(options_.run.out(), "report.html"), RunPageHtml(page));
   if (!written.ok()) LOG(WARNING) << "report.html could not be written: " << written;
-}
-
-void StopOnRequest(ShutdownNotification* shutdown, const std::shared_ptr<ChiefTask>& task) {
-  shutdown->Subscribe([weak = std::weak_ptr<ChiefTask>(task)] {
-    const std::shared_ptr<ChiefTask> running = weak.lock();
-    if (running == nullptr) return;
-    v1::RequestStopRequest request;
-    request.set_stop(true);
-    request.set_reason("asked to stop");
-    v1::RequestStopResponse response;
-    (void)running->chief()->RequestStop(request, &response);
-  });
-  shutdown->OnAsked(AskedFor::kCheckpoint, [weak = std::weak_ptr<ChiefTask>(task)] {
-    const std::shared_ptr<ChiefTask> running = weak.lock();
-    v1::RequestStopResponse response;
-    if (running != nullptr) {
-      (void)running->chief()->RequestStop(v1::RequestStopRequest(), &response);
-    }
-  });
-}
-
-namespace {
-
-// Returns the addresses of the tasks that are written to the run's directory: at least that of the
-// chief.
-ClusterSpec ClusterServedAt(const TaskOptions& options, const std::string& listens_at) {
-  ClusterSpec cluster = options.cluster;
-  // If worker 0 hosts the chief, its address is in the list of workers.
-  if (!cluster.chief().empty() || (options.hosts_chief && !cluster.workers().empty())) {
-    return cluster;
-  }
-  std::string address =
-      options.advertised_address.empty() ? DialledAddress(listens_at) : options.advertised_address;
-  if (PortOf(address) == "0") address = WithPort(address, PortOf(listens_at));
-  if (!IsUnixAddress(address)) cluster.set_chief(address);
-  return cluster;
-}
-
-void AwaitLatecomers(const TaskOptions& options, Chief* chief) {
-  const absl::Time end = options.clock->Now() + kLatecomers;
-  bool is_logged = false;
-  while (!chief->CloseRegistration(/*if_all_notified=*/true) && options.clock->Now() < end) {
-    if (!is_logged)
-      LOG(INFO) << "the run is over; for a while the chief still answers tasks that come late";
-    is_logged = true;
-    if (options.shutdown->WaitFor(absl::Milliseconds(100))) break;
-  }
-  chief->CloseRegistration(/*if_all_notified=*/false);
-}
-
-}  // namespace
-
-absl::Status RunChief(const TaskOptions& options) {
-  const uint32_t num_ps_tasks = NumPsProcesses(options.run);
-  if (num_ps_tasks == 0) {
-    return absl::InvalidArgumentError(
-        "num_ps_tasks: a chief of its own needs at least one ps; use `shoal train`");
-  }
-  const bool launched = options.report_fd >= 0;  // `shoal train` or `shoal launch` started it.
-  ASSIGN_OR_RETURN(
-      const std::shared_ptr<ChiefTask> task,
-      ChiefTask::Create(
-          options, num_ps_tasks,
-          [to_ps = ChannelCredentialsFor(options.credentials, kRolePs)](
-              uint32_t /*ps*/, const std::string& address) {
-            return std::make_unique<ParameterClient>(NewGrpcControlChannel(
-                NewGrpcChannel(address, ChannelUse::kControl, kMaxControlMessageBytes, to_ps)));
-          },
-          launched ? ChiefTask::IfHeld::kRefuse : ChiefTask::IfHeld::kWait));
-  if (task->is_finished()) return task->WaitAndConclude();
-  const TaskMonitor::Shown shown(options.monitor, TaskId{Job::kChief, 0}, task.get());
-  GrpcChiefService<Chief> service(task->chief());
-  GrpcServer::Options server_options;
-  server_options.address = options.listen_address;
-  server_options.credentials = options.credentials;
-  server_options.insecure = options.insecure;
-  server_options.health_service = std::string(JobName(Job::kChief));
-  server_options.services = {&service};
-  ASSIGN_OR_RETURN(const std::unique_ptr<GrpcServer> server, GrpcServer::Create(server_options));
-  server->SetServing(true);
-  RETURN_IF_ERROR(task->RecordStart(ClusterServedAt(options, server->address())));
-  RETURN_IF_ERROR(ReportAddress(options.report_fd, server->address()));
-  LOG(INFO) << "chief of " << options.run.name() << " serves at " << server->address();
-  StopOnRequest(options.shutdown, task);
-  const absl::Status status = task->WaitAndConclude();
-  // A launcher ends such workers itself.
-  if (status.ok() && !launched) AwaitLatecomers(options, task->chief());
-  // A launcher asks every 200 ms, `shoal stop` every 100: they have to see how it ended.
-  if (launched || absl::IsCancelled(status)) absl::SleepFor(kLastLook);
-  const absl::Status stopped = server->Stop(absl::Seconds(2));
-  if (!stopped.ok()) {
-    LOG(ERROR) << "calls are still running: " << stopped;
-    std::_Exit(ExitCodeOf(status));
-  }
-  return status;
 }
 
 }  // namespace shoal
