@@ -15,7 +15,8 @@ one thread, one per CPU, side by side, in turn. It needs no peers: python3 tests
 `cluster`: examples per second of 1 ps + 2 workers (seed MLP, one-column target), SYNC and ASYNC, of two independent LOCAL
 processes, and of TensorFlow's ParameterServerStrategy (asynchronous).
 `programs`: examples per second of a PyTorch program (tests/peers/torch_cluster.py) with 1 ps + 2 workers, of PyTorch's
-DistributedDataParallel over Gloo with two processes, and for the MLP of TensorFlow's ParameterServerStrategy.
+DistributedDataParallel over Gloo with two processes, for the MLP of TensorFlow's ParameterServerStrategy, and of two
+processes that only compute gradients: no exchange, no update. No system with programs in PyTorch can be faster than that.
 `bridge`: microseconds from the end of a program's batch to the next batch, in one worker without ps (program_wait.py).
 """
 import argparse
@@ -223,6 +224,7 @@ def programs(options):
         runs = {
             "shoal": lambda: program_rate(options.model, batch, steps),
             "pytorch ddp": lambda: peer_rate(peers / "torch_cluster.py", "ddp", options.model, batch, steps),
+            "pytorch, no exchange": lambda: peer_rate(peers / "torch_cluster.py", "alone", options.model, batch, steps),
         }
         if options.model == "seed_mlp":
             runs["tensorflow ps (async)"] = lambda: peer_rate(peers / "tensorflow_ps.py", batch, 2, options.seconds)
@@ -231,6 +233,9 @@ def programs(options):
             ratios = [a / b for a, b in zip(rates["shoal"], rates[peer])]
             print(f"{options.model} batch {batch:5d}  shoal / {peer}: {statistics.median(ratios):.2f} ({min(ratios):.2f} to "
                   f"{max(ratios):.2f})", flush=True)
+            if peer != "pytorch, no exchange":
+                bound = [a / b for a, b in zip(rates["pytorch, no exchange"], rates[peer])]
+                print(f"{options.model} batch {batch:5d}  no exchange / {peer}: {statistics.median(bound):.2f}", flush=True)
 
 
 def main():

@@ -1,6 +1,7 @@
 """Two processes train one PyTorch model: with PyTorch's DistributedDataParallel over Gloo, or as a program of Shoal.
 
 usage: torch_cluster.py ddp MODEL BATCH STEPS      prints the examples per second of both processes together
+       torch_cluster.py alone MODEL BATCH STEPS    the same, but both only compute gradients: no exchange, no update
        shoal train --program=torch_cluster.py --num_ps_tasks=1 --num_replicas=2 -- shoal MODEL BATCH STEPS
 MODEL: seed_mlp, resnet18 or transformer. BATCH is that of one process; each has one thread. Both take their batches from
 the same tensors by the indices of shuffled examples, and both read every batch's loss.
@@ -37,11 +38,12 @@ def parts(model):
             lambda logits, following: loss(logits.flatten(0, 1), following.flatten()))
 
 
-def ddp(rank, port, model, batch, steps):
+def train(rank, port, kind, model, batch, steps):
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
     network, data, loss_of = parts(model)
-    network = nn.parallel.DistributedDataParallel(network)
+    if kind == "ddp":
+        network = nn.parallel.DistributedDataParallel(network)
     optimizer = torch.optim.SGD(network.parameters(), lr=1e-4)
     order = torch.Generator().manual_seed(rank)
     for step in range(WARM_UP + steps):
@@ -53,7 +55,8 @@ def ddp(rank, port, model, batch, steps):
         optimizer.zero_grad(set_to_none=True)
         loss = loss_of(network(inputs), targets)
         loss.backward()
-        optimizer.step()
+        if kind == "ddp":
+            optimizer.step()
         loss.item()
     torch.distributed.barrier()
     if rank == 0:
@@ -82,4 +85,4 @@ if __name__ == "__main__":
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        torch.multiprocessing.spawn(ddp, (port, model, batch, steps), nprocs=2)
+        torch.multiprocessing.spawn(train, (port, kind, model, batch, steps), nprocs=2)
