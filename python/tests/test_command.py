@@ -166,3 +166,16 @@ def test_examples_are_those_of_the_wheel(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["examples", "--help"])
     with pytest.raises(SystemExit, match="usage"):
         examples.main()
+
+
+def test_examples_are_listed_with_what_they_are(tmp_path, monkeypatch, capsys):
+    package = tmp_path / "package"
+    (package / "_examples").mkdir(parents=True)
+    (package / "_examples/a.py").write_text('"""A network in JAX, 40 lines: shoal train"""\nimport jax\n')
+    (package / "_examples/long.textproto").write_text("# Images with a\n# network. Fast.\nname: 'long'\n# no\n")
+    monkeypatch.setattr(examples, "__file__", str(package / "examples.py"))
+    monkeypatch.setattr(sys, "argv", ["examples"])
+    examples.main()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["a.py            A network in JAX, 40 lines", "long.textproto  Images with a network"]
+    assert lines[-1] == "python3 -m shoal.examples DIR copies them into DIR"
