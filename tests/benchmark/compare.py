@@ -14,9 +14,10 @@ that of all threads of a process; where the machine has other work, it says more
 one thread, one per CPU, side by side, in turn. It needs no peers: python3 tests/benchmark/compare.py devices
 `cluster`: examples per second of 1 ps + 2 workers (seed MLP, one-column target), SYNC and ASYNC, of two independent LOCAL
 processes, and of TensorFlow's ParameterServerStrategy (asynchronous).
-`programs`: examples per second of a PyTorch program (tests/peers/torch_cluster.py) with 1 ps + 2 workers, of PyTorch's
-DistributedDataParallel over Gloo with two processes, for the MLP of TensorFlow's ParameterServerStrategy, and of two
-processes that only compute gradients: no exchange, no update. No system with programs in PyTorch can be faster than that.
+`programs`: examples per second of a PyTorch program (tests/peers/torch_cluster.py) with 1 ps + 2 workers, synchronous and
+asynchronous, of PyTorch's DistributedDataParallel over Gloo with two processes, for the MLP of TensorFlow's
+ParameterServerStrategy, and of two processes that only compute gradients, with no exchange and no update: programs in
+PyTorch cannot be faster than that on these cores.
 `bridge`: microseconds from the end of a program's batch to the next batch, in one worker without ps (program_wait.py).
 """
 import argparse
@@ -185,12 +186,12 @@ def cluster(options):
             print(f"batch {batch:5d}  {name} / {peer}: {ratio:.2f}")
 
 
-def program_rate(model, batch, steps):
+def program_rate(model, batch, steps, *flags):
     """Examples per second of a PyTorch program on Shoal, start-up excluded, from summary.json."""
     with tempfile.TemporaryDirectory() as out:
         subprocess.run([str(root / "bazel-bin/deploy/shoal"), "train", f"--program={peers}/torch_cluster.py",
-                        f"--python={sys.executable}", "--num_ps_tasks=1", "--num_replicas=2", f"--out={out}/run", "--",
-                        "shoal", model, str(batch), str(steps)], check=True, stdout=subprocess.DEVNULL,
+                        f"--python={sys.executable}", "--num_ps_tasks=1", "--num_replicas=2", f"--out={out}/run", *flags,
+                        "--", "shoal", model, str(batch), str(steps)], check=True, stdout=subprocess.DEVNULL,
                        stderr=subprocess.DEVNULL, timeout=600, env=dict(os.environ, PYTHONPATH=str(root / "python")))
         return json.loads((pathlib.Path(out) / "run" / "summary.json").read_text())["examples_per_second"]
 
@@ -223,19 +224,19 @@ def programs(options):
         steps = max(30, int(options.seconds * expected / batch / (2 + 300 / batch)))
         runs = {
             "shoal": lambda: program_rate(options.model, batch, steps),
+            "shoal, asynchronous": lambda: program_rate(options.model, batch, 2 * steps, "--nosync_replicas"),
             "pytorch ddp": lambda: peer_rate(peers / "torch_cluster.py", "ddp", options.model, batch, steps),
             "pytorch, no exchange": lambda: peer_rate(peers / "torch_cluster.py", "alone", options.model, batch, steps),
         }
         if options.model == "seed_mlp":
             runs["tensorflow ps (async)"] = lambda: peer_rate(peers / "tensorflow_ps.py", batch, 2, options.seconds)
         rates = interleaved(runs, options.rounds, f"{options.model} batch {batch:5d}")
-        for peer in list(runs)[1:]:
-            ratios = [a / b for a, b in zip(rates["shoal"], rates[peer])]
-            print(f"{options.model} batch {batch:5d}  shoal / {peer}: {statistics.median(ratios):.2f} ({min(ratios):.2f} to "
-                  f"{max(ratios):.2f})", flush=True)
-            if peer != "pytorch, no exchange":
-                bound = [a / b for a, b in zip(rates["pytorch, no exchange"], rates[peer])]
-                print(f"{options.model} batch {batch:5d}  no exchange / {peer}: {statistics.median(bound):.2f}", flush=True)
+        for peer in list(runs)[2:]:
+            for name in ("shoal", "shoal, asynchronous", "pytorch, no exchange"):
+                ratios = [a / b for a, b in zip(rates[name], rates[peer])]
+                if name != peer:
+                    print(f"{options.model} batch {batch:5d}  {name} / {peer}: {statistics.median(ratios):.2f} "
+                          f"({min(ratios):.2f} to {max(ratios):.2f})", flush=True)
 
 
 def main():
