@@ -8,7 +8,7 @@
 
 #include "base/fake_clock.h"
 #include "base/faulty_file_system.h"
-#include "ml/data/tf_record_file.h"
+#include "ml/data/records/tf_record_file.h"
 
 namespace shoal {
 namespace {

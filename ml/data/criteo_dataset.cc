@@ -14,7 +14,7 @@
 
 #include "base/hash.h"
 #include "base/status_macros.h"
-#include "ml/data/text_hash.h"
+#include "ml/data/ids/text_hash.h"
 #include "ml/data/text_lines.h"
 
 namespace shoal {
@@ -116,14 +116,17 @@ absl::Status Wrong(const CriteoOptions& options, int64_t line, absl::string_view
 absl::StatusOr<Example> ReadLine(const CriteoOptions& options, absl::string_view line,
                                  int64_t number) {
   Example example = {};
-  for (size_t index = 0; index < kCells; ++index) {
+  const size_t first = options.has_label ? 0 : 1;
+  for (size_t index = first; index < kCells; ++index) {
     const size_t end = line.find('\t');
     const bool is_last = index + 1 == kCells;
     if ((end == absl::string_view::npos) != is_last) {
       return Wrong(
           options, number,
-          absl::StrCat("has ", is_last ? "more than " : "only ", is_last ? kCells : index + 1,
-                       " columns separated by tabs, of which it should have ", kCells));
+          absl::StrCat("has ", is_last ? "more than " : "only ",
+                       is_last ? kCells - first : index + 1 - first,
+                       " columns separated by tabs, of which it should have ", kCells - first,
+                       options.has_label ? "" : ", without the label's (cut -f2- removes it)"));
     }
     const absl::string_view cell = line.substr(0, end);
     const std::string wrong = ReadCell(cell, index, &example);

@@ -14,6 +14,7 @@ namespace shoal {
 struct CriteoOptions {
   std::string path;          // plain, or compressed with gzip or zstd
   int64_t max_examples = 0;  // 0: all
+  bool has_label = true;     // false: lines lack the first column, and all labels are 0
 };
 
 // Reads click logs in the format of Criteo's data sets into memory, 272 bytes for each example. A

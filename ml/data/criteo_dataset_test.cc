@@ -15,7 +15,7 @@
 
 #include "base/file_system.h"
 #include "base/status_matchers.h"
-#include "ml/data/text_hash.h"
+#include "ml/data/ids/text_hash.h"
 #include "ml/data/text_lines.h"
 
 namespace shoal {

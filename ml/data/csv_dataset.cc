@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -19,6 +21,7 @@
 #include "base/file_system.h"
 #include "base/status_macros.h"
 #include "ml/data/in_memory_dataset.h"
+#include "ml/data/ragged_rows.h"
 #include "ml/tensor/tensor.h"
 
 namespace shoal {
@@ -35,11 +38,16 @@ std::string Quoted(absl::string_view text) {
                       "\"");
 }
 
+unsigned char AsByte(char c) { return static_cast<unsigned char>(c); }
+
 // Appends the cells of a line. Returns false if a quote is not closed.
 bool SplitCells(absl::string_view line, char delimiter, std::vector<absl::string_view>* cells) {
   cells->clear();
   while (true) {
-    const absl::string_view start = absl::StripLeadingAsciiWhitespace(line);
+    absl::string_view start = line;
+    while (!start.empty() && start[0] != delimiter && absl::ascii_isspace(AsByte(start[0]))) {
+      start.remove_prefix(1);
+    }
     size_t from = 0;  // the search for the delimiter begins here
     const bool is_quoted = !start.empty() && start[0] == '"';
     if (is_quoted) {
@@ -110,10 +118,14 @@ class CsvReader {
   }
 
   absl::StatusOr<std::unique_ptr<Dataset>> Finish() const {
-    const int64_t columns = static_cast<int64_t>(num_columns_) - (options_.has_label ? 1 : 0);
-    Tensor inputs(DataType::kFloat32, {num_rows_, columns});
-    std::copy(inputs_.begin(), inputs_.end(), inputs.mutable_span<float>().begin());
-    std::vector<InMemoryDataset::Field> fields = {{kInputField, inputs}};
+    const int64_t columns =
+        static_cast<int64_t>(num_columns_ - id_fields_.size()) - (options_.has_label ? 1 : 0);
+    std::vector<InMemoryDataset::Field> fields;
+    if (columns > 0) {
+      Tensor inputs(DataType::kFloat32, {num_rows_, columns});
+      std::copy(inputs_.begin(), inputs_.end(), inputs.mutable_span<float>().begin());
+      fields.push_back({kInputField, inputs});
+    }
     if (options_.is_regression) {
       Tensor targets(DataType::kFloat32, {num_rows_, 1});
       std::copy(labels_.begin(), labels_.end(), targets.mutable_span<float>().begin());
@@ -123,21 +135,37 @@ class CsvReader {
       std::copy(labels_.begin(), labels_.end(), labels.mutable_span<int32_t>().begin());
       fields.push_back({kLabelField, labels});
     }
+    for (const IdField& ids : id_fields_) {
+      InMemoryDataset::Field& field = fields.emplace_back();
+      field.name = ids.name;
+      field.ragged = ids.rows;
+    }
     ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset,
                      InMemoryDataset::Create(std::move(fields), classes_));
     return dataset;
   }
 
  private:
+  // A column of ids.
+  struct IdField {
+    size_t column = 0;
+    std::string name;
+    const IdColumn* ids = nullptr;
+    RaggedRows rows = RaggedRows();
+  };
+
   // Calls `row` for the cells of each line after the names of the columns.
   absl::Status ForEachRow(absl::string_view text, absl::FunctionRef<absl::Status()> row) {
     text = absl::StripPrefix(text, "\xef\xbb\xbf");  // a byte order mark
     while (!text.empty() && !is_done_) {
       const size_t end = text.find('\n');
-      const absl::string_view line = absl::StripAsciiWhitespace(text.substr(0, end));
+      absl::string_view line = text.substr(0, end);
       text.remove_prefix(end == absl::string_view::npos ? text.size() : end + 1);
       ++line_;
-      if (line.empty()) continue;
+      if (absl::StripAsciiWhitespace(line).empty()) continue;
+      // A cell of ids at the begin or the end may be empty, also if the delimiter is a tab.
+      line =
+          options_.ids.empty() ? absl::StripAsciiWhitespace(line) : absl::StripSuffix(line, "\r");
       if (!SplitCells(line, options_.delimiter, &cells_)) return Wrong("has a quote that is open");
       if (num_columns_ == 0) {
         RETURN_IF_ERROR(ReadFirstLine());
@@ -177,7 +205,81 @@ class CsvReader {
       }
       for (const absl::string_view cell : cells_) names_.emplace_back(cell);
     }
-    return FindLabel();
+    RETURN_IF_ERROR(FindLabel());
+    return FindIds();
+  }
+
+  // Returns the column with this name or index, or the number of columns if there is none.
+  size_t FindColumn(const std::string& name) const {
+    const auto named = std::find(names_.begin(), names_.end(), name);
+    if (named != names_.end()) return static_cast<size_t>(named - names_.begin());
+    const auto columns = static_cast<int64_t>(num_columns_);
+    int64_t index = columns;
+    if (!absl::SimpleAtoi(name, &index)) return num_columns_;
+    if (index < 0) index += columns;
+    return index >= 0 && index < columns ? static_cast<size_t>(index) : num_columns_;
+  }
+
+  // Returns what columns there are, for an error.
+  std::string KnownColumns() const {
+    return absl::StrCat(options_.has_header
+                            ? absl::StrCat(absl::StrJoin(names_, ", ").substr(0, 400), ", or ")
+                            : "",
+                        "0 to ", num_columns_ - 1);
+  }
+
+  absl::Status FindIds() {
+    is_ids_.assign(num_columns_, false);
+    for (const bool is_pattern : {false, true}) {
+      for (const IdColumn& ids : options_.ids) {
+        if (absl::EndsWith(ids.column, "*") != is_pattern) continue;
+        RETURN_IF_ERROR(is_pattern ? AddPattern(ids) : AddColumn(ids, FindColumn(ids.column)));
+      }
+    }
+    // The order of the fields is that of the entries, and of the columns within a pattern.
+    std::stable_sort(id_fields_.begin(), id_fields_.end(), [](const IdField& a, const IdField& b) {
+      return std::less<>()(a.ids, b.ids);
+    });
+    return absl::OkStatus();
+  }
+
+  absl::Status AddColumn(const IdColumn& ids, size_t column) {
+    const auto wrong = [&](absl::string_view what) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path_, ": column of ids ", Quoted(ids.column), " ", what));
+    };
+    if (column == num_columns_) {
+      return wrong(absl::StrCat("is not there; the columns are ", KnownColumns()));
+    }
+    if (column == label_column_) {
+      return wrong("is the label's column (data.csv.label); name another column, or another label");
+    }
+    if (is_ids_[column]) return wrong("is named twice; drop one of them");
+    is_ids_[column] = true;
+    id_fields_.push_back(
+        {column, FieldNameOf(ids, options_.has_header ? names_[column] : ids.column), &ids});
+    const std::string& name = id_fields_.back().name;
+    if (name == kInputField || name == kLabelField || name == kTargetField) {
+      return wrong(absl::StrCat("would be the field ", name,
+                                ", which the data has already; give it another name"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddPattern(const IdColumn& ids) {
+    const absl::string_view begin = absl::StripSuffix(ids.column, "*");
+    bool is_found = false;
+    for (size_t column = 0; column < names_.size(); ++column) {
+      if (!absl::StartsWith(names_[column], begin) || column == label_column_ || is_ids_[column]) {
+        continue;
+      }
+      is_found = true;
+      RETURN_IF_ERROR(AddColumn(ids, column));
+    }
+    if (is_found) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(path_, ": no column of ids has a name like ",
+                                                   Quoted(ids.column), "; the columns are ",
+                                                   KnownColumns()));
   }
 
   absl::Status FindLabel() {
@@ -185,25 +287,11 @@ class CsvReader {
       label_column_ = num_columns_;
       return absl::OkStatus();
     }
-    const auto named = std::find(names_.begin(), names_.end(), options_.label);
-    const int64_t columns = static_cast<int64_t>(num_columns_);
-    int64_t index = -1;
-    if (named != names_.end()) {
-      index = named - names_.begin();
-    } else if (!options_.label.empty() && !absl::SimpleAtoi(options_.label, &index)) {
-      index = columns;
-    }
-    if (index < 0) index += columns;
-    if (index >= 0 && index < columns) {
-      label_column_ = static_cast<size_t>(index);
-      return absl::OkStatus();
-    }
-    const std::string names =
-        options_.has_header ? absl::StrCat(absl::StrJoin(names_, ", ").substr(0, 400), ", or ")
-                            : "";
+    label_column_ = options_.label.empty() ? num_columns_ - 1 : FindColumn(options_.label);
+    if (label_column_ < num_columns_) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat("data.csv.label: ", Quoted(options_.label),
-                                                   " is not a column of ", path_, "; it is ", names,
-                                                   "0 to ", columns - 1));
+                                                   " is not a column of ", path_, "; it is ",
+                                                   KnownColumns()));
   }
 
   absl::Status CheckColumns() const {
@@ -226,6 +314,7 @@ class CsvReader {
   absl::Status ReadRow() {
     RETURN_IF_ERROR(CheckColumns());
     for (size_t column = 0; column < num_columns_; ++column) {
+      if (is_ids_[column]) continue;
       if (column == label_column_ && !classes_.empty()) {
         RETURN_IF_ERROR(ReadWord());
         continue;
@@ -244,8 +333,22 @@ class CsvReader {
       labels_.push_back(value);
     }
     if (!options_.has_label) labels_.push_back(0);
+    RETURN_IF_ERROR(ReadIds());
     ++num_rows_;
     is_done_ = options_.max_examples > 0 && num_rows_ == options_.max_examples;
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadIds() {
+    for (IdField& field : id_fields_) {
+      const absl::string_view cell = cells_[field.column];
+      keys_.clear();
+      const std::string wrong = AddIds(cell, *field.ids, &keys_);
+      if (!wrong.empty()) {
+        return Wrong(absl::StrCat(ColumnName(field.column), " is ", Quoted(cell), ", ", wrong));
+      }
+      field.rows.AddExample(keys_);
+    }
     return absl::OkStatus();
   }
 
@@ -271,6 +374,9 @@ class CsvReader {
   size_t label_column_ = 0;
   int64_t num_rows_ = 0;
   std::vector<float> inputs_, labels_;
+  std::vector<bool> is_ids_;  // indexed by column
+  std::vector<IdField> id_fields_;
+  std::vector<int64_t> keys_;  // of a cell
 };
 
 absl::StatusOr<std::string> ReadTable(const std::string& path) {

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 
 #include "ml/data/dataset.h"
+#include "ml/data/ids/id_column.h"
 
 namespace shoal {
 
@@ -23,7 +24,8 @@ struct CsvDatasetOptions {
   // columns this table must have. Empty: `path`.
   std::string classes_path;
   int64_t num_classes = 10;
-  int64_t max_examples = 0;  // the number of examples to use, from the first; 0: all
+  int64_t max_examples = 0;   // the number of examples to use, from the first; 0: all
+  std::vector<IdColumn> ids;  // the columns of ids
 };
 
 struct CsvColumns {
@@ -37,8 +39,9 @@ struct CsvColumns {
 absl::StatusOr<CsvColumns> ReadCsvColumns(const CsvDatasetOptions& options);
 
 // Reads a whole table of numbers into memory. Cells may be quoted; empty lines are ignored. Fields:
-// "input" float32 [columns - 1], all columns except the label in their order; "label" int32 in [0,
-// num_classes), or for a regression "target" float32 [1]. If the first label is not a number,
+// "input" float32 [columns], all columns except the label and ids in their order, if there are any;
+// "label" int32 in [0, num_classes), or for a regression "target" float32 [1]; a ragged field for
+// each column of ids, in the order of options.ids. If the first label is not a number,
 // labels are words: a word's class is its index among the sorted words of the table at
 // `classes_path`, and class_names() returns these words. Errors name file:line, the column and the
 // remedy.

@@ -9,6 +9,9 @@
 
 #include "base/file_system.h"
 #include "base/status_matchers.h"
+#include "ml/data/ids/id_column.h"
+#include "ml/data/ids/text_hash.h"
+#include "ml/data/ragged_rows.h"
 
 namespace shoal {
 namespace {
@@ -184,6 +187,99 @@ TEST_F(CsvDatasetTest, WithoutALabelAllColumnsAreInputs) {
   ASSERT_OK((*dataset_)->FillBatch(0, {0, 1}, {inputs.data(), labels.data()}));
   EXPECT_THAT(inputs, ElementsAre(1, 2, 3, 4));
   EXPECT_THAT(labels, ElementsAre(0, 0));
+}
+
+// The keys of each example of a ragged field.
+std::vector<std::vector<int64_t>> KeysOf(const Dataset& data, size_t field) {
+  std::vector<int64_t> all;
+  for (int64_t i = 0; i < data.size(); ++i) all.push_back(i);
+  std::vector<std::vector<char>> dense(data.fields().size());
+  std::vector<RaggedRows> ragged(data.fields().size());
+  std::vector<void*> outputs;
+  for (size_t f = 0; f < dense.size(); ++f) {
+    if (!data.fields()[f].is_ragged())
+      dense[f].resize(all.size() * data.fields()[f].example.bytes());
+    outputs.push_back(data.fields()[f].is_ragged() ? static_cast<void*>(&ragged[f])
+                                                   : dense[f].data());
+  }
+  EXPECT_OK(data.FillBatch(0, all, outputs));
+  std::vector<std::vector<int64_t>> keys;
+  for (const int64_t i : all) {
+    const absl::Span<const int64_t> of_example = ragged[field].keys_of(i);
+    keys.emplace_back(of_example.begin(), of_example.end());
+  }
+  return keys;
+}
+
+std::vector<std::string> NamesOf(const Dataset& data) {
+  std::vector<std::string> names;
+  for (const FieldSpec& field : data.fields()) names.push_back(field.name);
+  return names;
+}
+
+IdColumn Ids(const std::string& column, bool words = false, const std::string& separator = "") {
+  IdColumn ids;
+  ids.column = column;
+  ids.words = words;
+  ids.separator = separator;
+  return ids;
+}
+
+TEST_F(CsvDatasetTest, ColumnsOfIdsAreFieldsOfTheirOwn) {
+  options_.ids = {Ids("item", true, "|"), Ids("user")};
+  ASSERT_OK(WriteAtomically(*files_, options_.path,
+                            "user,age,item,click\n17,0.5,a|b,1\n,1.5,,0\n3,2.5,\"a\",1\n"));
+  ASSERT_OK_AND_ASSIGN(const auto data, LoadCsvDataset(options_));
+  EXPECT_THAT(NamesOf(*data), ElementsAre("input", "label", "item", "user"));
+  EXPECT_EQ(data->fields()[0].example.ToString(), "float32[1]");
+  const auto a = static_cast<int64_t>(HashText("a")), b = static_cast<int64_t>(HashText("b"));
+  EXPECT_THAT(KeysOf(*data, 2), ElementsAre(ElementsAre(a, b), ElementsAre(), ElementsAre(a)));
+  EXPECT_THAT(KeysOf(*data, 3), ElementsAre(ElementsAre(17), ElementsAre(), ElementsAre(3)));
+}
+
+TEST_F(CsvDatasetTest, APatternNamesManyColumnsOfIds) {
+  options_.ids = {Ids("c*", true), Ids("c2")};
+  ASSERT_OK(WriteAtomically(*files_, options_.path, "c1,c2,click,c3\nx,2,1,\n"));
+  options_.label = "click";
+  ASSERT_OK_AND_ASSIGN(const auto data, LoadCsvDataset(options_));
+  EXPECT_THAT(NamesOf(*data), ElementsAre("label", "c1", "c3", "c2"));
+  EXPECT_THAT(KeysOf(*data, 1), ElementsAre(ElementsAre(static_cast<int64_t>(HashText("x")))));
+  EXPECT_THAT(KeysOf(*data, 2), ElementsAre(ElementsAre()));
+  EXPECT_THAT(KeysOf(*data, 3), ElementsAre(ElementsAre(2)));
+}
+
+TEST_F(CsvDatasetTest, CellsAtTheEndsOfALineMayBeEmptyAlsoBetweenTabs) {
+  options_.delimiter = '\t';
+  options_.has_header = false;
+  options_.has_label = false;
+  IdColumn last = Ids("2");
+  last.name = "last";
+  options_.ids = {Ids("0"), last};
+  ASSERT_OK(WriteAtomically(*files_, options_.path, "\t0.5\t\r\n1\t1.5\t2\r\n\t\"2.5\"\t3"));
+  ASSERT_OK_AND_ASSIGN(const auto data, LoadCsvDataset(options_));
+  EXPECT_THAT(NamesOf(*data), ElementsAre("input", "label", "0", "last"));
+  EXPECT_THAT(KeysOf(*data, 2), ElementsAre(ElementsAre(), ElementsAre(1), ElementsAre()));
+  EXPECT_THAT(KeysOf(*data, 3), ElementsAre(ElementsAre(), ElementsAre(2), ElementsAre(3)));
+}
+
+TEST_F(CsvDatasetTest, WrongColumnsOfIdsAreNamed) {
+  const std::string table = "user,item,click\n1,2,0\n";
+  options_.ids = {Ids("shop")};
+  EXPECT_THAT(ErrorOf(table), HasSubstr(".csv: column of ids \"shop\" is not there; "));
+  EXPECT_THAT(ErrorOf(table), EndsWith("the columns are user, item, click, or 0 to 2"));
+  options_.ids = {Ids("shop*")};
+  EXPECT_THAT(ErrorOf(table), HasSubstr("has a name like \"shop*\"; the columns are user, item"));
+  options_.ids = {Ids("click")};
+  EXPECT_THAT(ErrorOf(table), HasSubstr("\"click\" is the label's column (data.csv.label)"));
+  options_.ids = {Ids("user"), Ids("0")};
+  EXPECT_THAT(ErrorOf(table), HasSubstr("\"0\" is named twice"));
+  options_.ids = {Ids("user")};
+  EXPECT_THAT(ErrorOf("user,input,click\nanna,2,0\n"),
+              HasSubstr(".csv:2: column \"user\" is \"anna\", which is not a whole number"));
+  EXPECT_THAT(ErrorOf("user,input,click\n-1,2,0\n"), HasSubstr("ids are not negative"));
+  options_.ids = {Ids("input")};
+  EXPECT_THAT(ErrorOf("user,input,click\n1,2,0\n"),
+              HasSubstr("would be the field input, which the data has already"));
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include "ml/data/csv_dataset.h"
 #include "ml/data/data_defaults.h"
 #include "ml/data/data_format.h"
+#include "ml/data/ids/id_column.h"
 #include "ml/data/idx_dataset.h"
 #include "ml/data/image_folder.h"
 #include "ml/data/named_classes.h"
@@ -256,7 +257,50 @@ absl::StatusOr<std::vector<std::string>> NamesBeside(v1::DataConfig::Format form
 
 // Returns whether labels are classes whose names, if there are any, are not in the data.
 bool LacksNames(const Dataset& dataset) {
-  return dataset.class_names().empty() && dataset.fields()[1].name == kLabelField;
+  const std::vector<FieldSpec>& fields = dataset.fields();
+  return dataset.class_names().empty() &&
+         std::any_of(fields.begin(), fields.end(),
+                     [](const FieldSpec& field) { return field.name == kLabelField; });
+}
+
+// Reads a table like synthetic clicks: 13 numbers, then 26 columns of ids, of which some are lists.
+absl::StatusOr<std::unique_ptr<Dataset>> LoadClicksTable(const std::string& path) {
+  CsvDatasetOptions options;
+  options.path = path;
+  options.has_label = false;
+  options.has_header = false;
+  options.delimiter = '\t';
+  for (int column = 1; column <= 26; ++column) {
+    IdColumn ids;
+    ids.column = absl::StrCat(12 + column);
+    ids.name = absl::StrCat("c", column);
+    ids.separator = ",";
+    options.ids.push_back(std::move(ids));
+  }
+  return LoadCsvDataset(options);
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> MakeClicksInputs(const v1::DataConfig& config,
+                                                          const std::string& path) {
+  v1::DataConfig::Format format = config.format();
+  if (format == v1::DataConfig::FORMAT_UNSPECIFIED && !config.directory().empty()) {
+    format = DetectDataFormat(config.directory()).value_or(format);
+  }
+  if (format == v1::DataConfig::FORMAT_CLICKS_SYNTHETIC) {
+    if (absl::EndsWith(path, ".tsv")) return LoadClicksTable(path);
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": is compressed; a run on clicks_synthetic takes a plain .tsv"));
+  }
+  if (format != v1::DataConfig::FORMAT_CRITEO) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path,
+        ": a .tsv is for runs on criteo or clicks_synthetic, and this run's data are of "
+        "another format; give a file of the run's format"));
+  }
+  CriteoOptions options;
+  options.path = path;
+  options.has_label = false;
+  return LoadCriteo(options);
 }
 
 bool IsDirectory(const std::string& path) {
@@ -306,6 +350,11 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeDataset(const v1::DataConfig& given
   return AugmentImages(std::move(dataset), augmentation);
 }
 
+bool IsClicksName(const std::string& path) {
+  return absl::EndsWith(path, ".tsv") || absl::EndsWith(path, ".tsv.gz") ||
+         absl::EndsWith(path, ".tsv.zst");
+}
+
 absl::StatusOr<std::unique_ptr<Dataset>> MakeInputs(const v1::DataConfig& config,
                                                     const std::string& path) {
   std::unique_ptr<Dataset> dataset;
@@ -319,11 +368,13 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeInputs(const v1::DataConfig& config
     options.path = path;
     options.has_label = false;
     ASSIGN_OR_RETURN(dataset, LoadCsvDataset(options));
+  } else if (IsClicksName(path)) {
+    ASSIGN_OR_RETURN(dataset, MakeClicksInputs(config, path));
   } else if (IsImageName(path) || IsDirectory(path)) {
     ASSIGN_OR_RETURN(dataset, OpenImageFiles(path, ImageTargetFrom(config.image())));
   } else {
     return absl::InvalidArgumentError(absl::StrCat(
-        path, ": its name must end in .npy, .csv, .png or .jpg, which says what it holds"));
+        path, ": its name must end in .npy, .csv, .tsv, .png or .jpg, which says what it holds"));
   }
   const AugmentedDatasetOptions augmentation = AugmentationFrom(config, DataSplit::kTest, 0);
   if (!ChangesImages(augmentation)) return dataset;

@@ -13,8 +13,8 @@
 #include "base/status_matchers.h"
 #include "ml/data/data_format.h"
 #include "ml/data/image_encoder.h"
-#include "ml/data/tf_example.pb.h"
-#include "ml/data/tf_record_file.h"
+#include "ml/data/records/tf_example.pb.h"
+#include "ml/data/records/tf_record_file.h"
 #include "proto/v1/data_config.pb.h"
 
 namespace shoal {

@@ -13,8 +13,8 @@
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "ml/data/image_decoder.h"
-#include "ml/data/tf_example.pb.h"
-#include "ml/data/tf_record_file.h"
+#include "ml/data/records/tf_example.pb.h"
+#include "ml/data/records/tf_record_file.h"
 
 namespace shoal {
 namespace {

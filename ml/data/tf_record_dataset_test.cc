@@ -12,8 +12,8 @@
 #include "base/random.h"
 #include "base/status_matchers.h"
 #include "ml/data/image_encoder.h"
-#include "ml/data/tf_example.pb.h"
-#include "ml/data/tf_record_file.h"
+#include "ml/data/records/tf_example.pb.h"
+#include "ml/data/records/tf_record_file.h"
 
 namespace shoal {
 namespace {

@@ -11,7 +11,7 @@
 #include "base/file_system.h"
 #include "base/host_name.h"
 #include "base/status_macros.h"
-#include "ml/data/tf_record_file.h"
+#include "ml/data/records/tf_record_file.h"
 #include "runtime/observability/event.pb.h"
 #include "runtime/observability/histogram.h"
 

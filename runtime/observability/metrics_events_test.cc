@@ -10,7 +10,7 @@
 #include "base/fake_clock.h"
 #include "base/faulty_file_system.h"
 #include "base/status_matchers.h"
-#include "ml/data/tf_record_file.h"
+#include "ml/data/records/tf_record_file.h"
 #include "runtime/observability/event.pb.h"
 
 namespace shoal {

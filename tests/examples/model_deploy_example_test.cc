@@ -7,7 +7,7 @@
 
 #include "base/file_system.h"
 #include "ml/data/in_memory_dataset.h"
-#include "ml/data/tf_record_file.h"
+#include "ml/data/records/tf_record_file.h"
 
 namespace shoal {
 namespace {

@@ -15,10 +15,12 @@
 #include "ml/data/cifar_dataset.h"
 #include "ml/data/csv_dataset.h"
 #include "ml/data/dataset.h"
+#include "ml/data/ids/id_column.h"
 #include "ml/data/idx_dataset.h"
 #include "ml/data/npy_dataset.h"
+#include "ml/data/ragged_rows.h"
+#include "ml/data/records/tf_record_file.h"
 #include "ml/data/tf_record_dataset.h"
-#include "ml/data/tf_record_file.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace shoal {
@@ -32,6 +34,32 @@ void Use(const Loaded& loaded) {
     return;
   }
   CheckFuzzed((*loaded)->size() >= 0);
+}
+
+// Reads all examples of a data set whose first field is dense floats, if it has an input, and whose
+// next one is the label, with ragged fields behind them.
+void UseFields(const Loaded& loaded) {
+  Use(loaded);
+  if (!loaded.ok()) return;
+  const Dataset& data = **loaded;
+  std::vector<int64_t> all(static_cast<size_t>(data.size()));
+  std::iota(all.begin(), all.end(), 0);
+  const size_t num_fields = data.fields().size();
+  std::vector<std::vector<char>> dense(num_fields);
+  std::vector<RaggedRows> ragged(num_fields);
+  std::vector<void*> outputs;
+  for (size_t f = 0; f < num_fields; ++f) {
+    const FieldSpec& field = data.fields()[f];
+    if (!field.is_ragged()) dense[f].resize(all.size() * field.example.bytes());
+    outputs.push_back(field.is_ragged() ? static_cast<void*>(&ragged[f]) : dense[f].data());
+  }
+  if (!data.FillBatch(0, all, outputs).ok()) return;
+  for (size_t f = 0; f < num_fields; ++f) {
+    if (!data.fields()[f].is_ragged()) continue;
+    CheckFuzzed(ragged[f].num_examples() == data.size());
+    CheckFuzzed(ragged[f].offsets().back() == static_cast<int64_t>(ragged[f].keys().size()));
+    CheckFuzzed(std::is_sorted(ragged[f].offsets().begin(), ragged[f].offsets().end()));
+  }
 }
 
 // Divides the input into the two files of formats that have two, at the position that the first
@@ -71,6 +99,24 @@ void TryCsv(absl::string_view input) {
   Use(LoadCsvDataset(options));
 }
 
+// A table whose column "user" has numbers and whose columns "w..." have lists of words.
+void TryCsvIds(absl::string_view input) {
+  CsvDatasetOptions options;
+  const int how = TakeChoice(&input, 8);
+  options.path = WriteFuzzed("ids.csv", input);
+  options.has_header = (how & 1) != 0;
+  options.has_label = (how & 2) != 0;
+  if ((how & 4) != 0) options.delimiter = '\t';
+  IdColumn user, words;
+  user.column = options.has_header ? "user" : "0";
+  user.separator = "|";
+  words.column = options.has_header ? "w*" : "1";
+  words.words = true;
+  words.separator = "|";
+  options.ids = {user, words};
+  UseFields(LoadCsvDataset(options));
+}
+
 void TryCifar(absl::string_view input) {
   CifarDatasetOptions options;
   options.kind = TakeChoice(&input, 2) == 0 ? CifarKind::kCifar10 : CifarKind::kCifar100;
@@ -96,7 +142,7 @@ void TryRecords(const std::string& bytes) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   absl::string_view input(reinterpret_cast<const char*>(data), size);
-  switch (shoal::TakeChoice(&input, 6)) {
+  switch (shoal::TakeChoice(&input, 7)) {
     case 0:
       shoal::TryIdx(input);
       break;
@@ -111,6 +157,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 4:
       shoal::TryRecords(std::string(input));
+      break;
+    case 6:
+      shoal::TryCsvIds(input);
       break;
     // A record of any bytes with right checksums, so that the code behind their check is reached.
     default:

@@ -1,5 +1,5 @@
-#ifndef SHOAL_ML_DATA_TF_RECORD_FILE_H_
-#define SHOAL_ML_DATA_TF_RECORD_FILE_H_
+#ifndef SHOAL_ML_DATA_RECORDS_TF_RECORD_FILE_H_
+#define SHOAL_ML_DATA_RECORDS_TF_RECORD_FILE_H_
 
 #include <cstdint>
 #include <memory>
@@ -52,4 +52,4 @@ std::string FrameTfRecord(absl::string_view record);
 
 }  // namespace shoal
 
-#endif  // SHOAL_ML_DATA_TF_RECORD_FILE_H_
+#endif  // SHOAL_ML_DATA_RECORDS_TF_RECORD_FILE_H_

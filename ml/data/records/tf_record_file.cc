@@ -1,4 +1,4 @@
-#include "ml/data/tf_record_file.h"
+#include "ml/data/records/tf_record_file.h"
 
 #include <algorithm>
 #include <cstring>

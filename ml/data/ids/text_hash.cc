@@ -1,4 +1,4 @@
-#include "ml/data/text_hash.h"
+#include "ml/data/ids/text_hash.h"
 
 // All of the library is in its header, so programs do not need its shared library.
 #define XXH_INLINE_ALL

@@ -1,5 +1,5 @@
-#ifndef SHOAL_ML_DATA_TEXT_HASH_H_
-#define SHOAL_ML_DATA_TEXT_HASH_H_
+#ifndef SHOAL_ML_DATA_IDS_TEXT_HASH_H_
+#define SHOAL_ML_DATA_IDS_TEXT_HASH_H_
 
 #include <cstdint>
 
@@ -12,4 +12,4 @@ uint64_t HashText(absl::string_view text);
 
 }  // namespace shoal
 
-#endif  // SHOAL_ML_DATA_TEXT_HASH_H_
+#endif  // SHOAL_ML_DATA_IDS_TEXT_HASH_H_
