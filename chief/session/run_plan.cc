@@ -27,6 +27,59 @@ std::string ShapeOf(const v1::VariableSpec& variable) {
   return absl::StrCat("[", absl::StrJoin(variable.shape(), ","), "]");
 }
 
+// The text of a rule without its learning rate and schedule, which a run may change when it
+// resumes.
+std::string RuleOf(const v1::TableSpec& table) {
+  v1::OptimizerConfig rule = table.optimizer();
+  rule.clear_learning_rate();
+  rule.clear_schedule();
+  return absl::StrCat(table.rowwise() ? "rowwise " : "",
+                      table.has_optimizer() ? rule.ShortDebugString() : "that of the run");
+}
+
+// A setting of a variable, as a run file names it, and its value.
+struct Setting {
+  std::string name;
+  std::string value;
+};
+
+std::vector<Setting> SettingsOf(const v1::VariableSpec& variable) {
+  const v1::Initializer& initializer = variable.initializer();
+  std::vector<Setting> settings = {
+      {"kind", variable.has_table() ? "a table" : "a dense variable"},
+      {"initializer", absl::StrCat(v1::Initializer::Kind_Name(initializer.kind()), "(",
+                                   initializer.a(), ", ", initializer.b(), ")")},
+      {"type", v1::DataType_Name(variable.dtype())},
+      {"trainable", variable.trainable() ? "true" : "false"},
+      {"update",
+       absl::StrCat(v1::UpdateKind_Name(variable.update()), " with decay ", variable.decay())}};
+  if (!variable.has_table()) return settings;
+  const v1::TableSpec& table = variable.table();
+  settings.push_back({"buckets", absl::StrCat(table.buckets())});
+  settings.push_back({"optimizer", RuleOf(table)});
+  settings.push_back({"optimizer.l2", absl::StrCat(table.l2())});
+  settings.push_back({"admission.min_count", absl::StrCat(table.min_count())});
+  settings.push_back({"expiry.idle_updates", absl::StrCat(table.idle_updates())});
+  return settings;
+}
+
+// "variable dense/weights" or "table user"
+std::string NameOf(const v1::VariableSpec& variable) {
+  return absl::StrCat(variable.has_table() ? "table " : "variable ", variable.name());
+}
+
+// Returns the first setting in which the two differ, with both values; "" if there is none.
+std::string FirstDifference(const v1::VariableSpec& first, const v1::VariableSpec& other,
+                            const char* first_is, const char* other_is) {
+  const std::vector<Setting> ours = SettingsOf(first), theirs = SettingsOf(other);
+  for (size_t s = 0; s < std::min(ours.size(), theirs.size()); ++s) {
+    if (ours[s].value == theirs[s].value) continue;
+    return absl::StrFormat("%s: %s is %s in %s and %s in %s%s", NameOf(first), ours[s].name,
+                           ours[s].value, first_is, theirs[s].value, other_is, kSameModel);
+  }
+  return "";
+}
+
 bool IsFrozen(const v1::VariableSpec& variable) {
   return variable.update() == v1::UPDATE_KIND_NONE;
 }
@@ -43,7 +96,7 @@ absl::Status CheckSameVariables(absl::Span<const v1::VariableSpec* const> first,
     }
     if (ShapeOf(*first[i]) != ShapeOf(*other[i])) {
       return absl::FailedPreconditionError(
-          absl::StrFormat("variable %s has shape %s in %s and %s in %s%s", first[i]->name(),
+          absl::StrFormat("%s has shape %s in %s and %s in %s%s", NameOf(*first[i]),
                           ShapeOf(*first[i]), first_is, ShapeOf(*other[i]), other_is, kSameModel));
     }
     if (IsFrozen(*first[i]) != IsFrozen(*other[i])) {
@@ -53,11 +106,8 @@ absl::Status CheckSameVariables(absl::Span<const v1::VariableSpec* const> first,
                                                            first[i]->name(), first_does, first_is,
                                                            other_does, other_is, kSameModel));
     }
-    if (first[i]->SerializeAsString() != other[i]->SerializeAsString()) {
-      return absl::FailedPreconditionError(
-          absl::StrFormat("variable %s: initializer, update or type differs between %s and %s%s",
-                          first[i]->name(), first_is, other_is, kSameModel));
-    }
+    const std::string difference = FirstDifference(*first[i], *other[i], first_is, other_is);
+    if (!difference.empty()) return absl::FailedPreconditionError(difference);
   }
   if (first.size() != other.size()) {
     return absl::FailedPreconditionError(absl::StrFormat("%s has %d variables and %s has %d%s",

@@ -99,6 +99,63 @@ TEST(RunPlanTest, TheCheckpointOfAnotherModelIsNamedWithTheWayOut) {
                                "--resume=never with another --out"));
 }
 
+v1::ModelDeclaration ModelWithTable() {
+  v1::ModelDeclaration model = Model();
+  v1::VariableSpec* const user = model.add_variables();
+  *user = model.variables(0);
+  user->set_name("user");
+  user->mutable_initializer()->set_kind(v1::Initializer::KIND_UNIFORM);
+  user->mutable_initializer()->set_b(0.5);
+  v1::TableSpec* const table = user->mutable_table();
+  table->set_buckets(16);
+  table->mutable_optimizer()->set_learning_rate(0.5);
+  table->mutable_optimizer()->mutable_adagrad()->set_epsilon(0.25);
+  return model;
+}
+
+TEST(RunPlanTest, AnotherSettingOfATableIsNamedWithBothValues) {
+  const v1::Manifest manifest = ManifestOf(AdamRun(), ModelWithTable());
+  v1::ModelDeclaration other;
+  const auto error = [&] {
+    return std::string(PlanRun(AdamRun(), 1, other, &manifest).status().message());
+  };
+  const auto changed = [&] {
+    other = ModelWithTable();
+    return other.mutable_variables(1);
+  };
+  changed()->mutable_table()->set_buckets(32);
+  EXPECT_THAT(error(), HasSubstr("table user: buckets is 16 in the checkpoint and 32 in the model; "
+                                 "train that model, or give"));
+  changed()->mutable_table()->mutable_optimizer()->mutable_sgd();
+  EXPECT_THAT(error(), HasSubstr("table user: optimizer is adagrad { epsilon: 0.25 } in the "
+                                 "checkpoint and sgd { } in the model"));
+  changed()->mutable_table()->set_rowwise(true);
+  EXPECT_THAT(error(), HasSubstr("and rowwise adagrad { epsilon: 0.25 } in the model"));
+  changed()->mutable_table()->set_idle_updates(3);
+  EXPECT_THAT(error(), HasSubstr("expiry.idle_updates is 0 in the checkpoint and 3 in the model"));
+  changed()->mutable_table()->set_min_count(2);
+  EXPECT_THAT(error(), HasSubstr("admission.min_count is 0 in the checkpoint and 2 in the model"));
+  changed()->mutable_initializer()->set_b(1);
+  EXPECT_THAT(error(), HasSubstr("initializer is KIND_UNIFORM(0, 0.5) in the checkpoint and "
+                                 "KIND_UNIFORM(0, 1) in the model"));
+  changed()->set_shape(0, 8);
+  EXPECT_THAT(error(), HasSubstr("table user has shape [4] in the checkpoint and [8] in"));
+  changed()->clear_table();
+  EXPECT_THAT(error(), HasSubstr("kind is a table in the checkpoint and a dense variable in"));
+}
+
+TEST(RunPlanTest, TheLearningRateOfATableMayChangeWhenARunIsResumed) {
+  const v1::Manifest manifest = ManifestOf(AdamRun(), ModelWithTable());
+  v1::ModelDeclaration other = ModelWithTable();
+  v1::OptimizerConfig* const rule =
+      other.mutable_variables(1)->mutable_table()->mutable_optimizer();
+  rule->set_learning_rate(0.125);
+  rule->mutable_schedule()->set_warmup_steps(3);
+  const auto plan = PlanRun(AdamRun(), 1, other, &manifest);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ((*plan)->variables[1].table().optimizer().learning_rate(), 0.125);
+}
+
 TEST(RunPlanTest, GroupsMustHaveVariablesAndMayChangeWhenARunIsResumed) {
   v1::RunConfig run = AdamRun();
   run.mutable_optimizer()->add_group()->set_variables("bias");

@@ -495,6 +495,20 @@ std::vector<std::string> GraphProgram::missing_devices() const {
   return MissingDevices(ListedDevices(options_.run), options_.accelerators);
 }
 
+std::vector<VariableSpec> GraphProgram::DenseEmbeddings() const {
+  std::vector<VariableSpec> embeddings;
+  for (const auto& node : train_.graph->nodes()) {
+    if (node->op != "Gather" || node->inputs[0].node->variable_index < 0) continue;
+    const auto variable = static_cast<size_t>(node->inputs[0].node->variable_index);
+    const VariableSpec& spec = train_.graph->variables()[variable].spec;
+    const bool is_new =
+        std::none_of(embeddings.begin(), embeddings.end(),
+                     [&](const VariableSpec& one) { return one.name == spec.name; });
+    if (is_new && contributes(static_cast<uint32_t>(variable))) embeddings.push_back(spec);
+  }
+  return embeddings;
+}
+
 std::vector<std::string> GraphProgram::PlacementLines() const {
   const v1::DeploymentOptions& deployment = options_.run.deployment();
   const absl::StatusOr<PlacerOptions> placer = PlacerFor();
@@ -517,6 +531,11 @@ std::vector<std::string> GraphProgram::PlacementLines() const {
                                   : device_of(*variable.node);
     lines.push_back(absl::StrCat("variable ", variable.spec.name, " ",
                                  variable.spec.shape.ToString(), " on ", where));
+  }
+  for (const v1::VariableSpec& table : tables_.specs()) {
+    lines.push_back(absl::StrCat(
+        "table ", table.name(), " [", table.shape(0), "], ", table.table().buckets(),
+        " buckets on ", deployment.num_ps_tasks() > 0 ? "the parameter servers" : "the host"));
   }
   for (size_t i = 0; i < clone_devices.size(); ++i) {
     lines.push_back(absl::StrCat("clone ", i, " on ", clone_devices[i]));

@@ -62,9 +62,12 @@ class GraphProgram : public ReplicaProgram {
   // Returns the devices that the run lists but this build or machine does not have. With soft
   // placement their clones are computed on CPUs.
   std::vector<std::string> missing_devices() const;
+  // Returns the dense variables whose rows the model looks up by ids.
+  std::vector<VariableSpec> DenseEmbeddings() const;
   // Returns lines for the user: "variable NAME [SHAPE] on DEVICE, DEVICE" in the order of
-  // declaration, "clone 0 on DEVICE", and with log_device_placement "gradient NODE of VARIABLE on
-  // DEVICE" for each clone and "gradients of VARIABLE summed on DEVICE".
+  // declaration, "table NAME [DIM], 16 buckets on the parameter servers", "clone 0 on DEVICE", and
+  // with log_device_placement "gradient NODE of VARIABLE on DEVICE" for each clone and "gradients
+  // of VARIABLE summed on DEVICE".
   std::vector<std::string> PlacementLines() const;
 
  private:

@@ -18,6 +18,9 @@
 namespace shoal {
 namespace {
 
+// A warning begins at so many bytes of one embedding for each worker and step.
+constexpr int64_t kMostMovedBytes = 64000000;
+
 // The model is built for the training data and evaluates the test data.
 absl::Status CheckSameFields(const Dataset& train, const Dataset& test) {
   const auto describe = [](const Dataset& data) {
@@ -159,6 +162,20 @@ void AddNotices(const v1::RunConfig& run, int64_t classes, ReplicaInputs* inputs
   if (!notice.empty()) inputs->notices.push_back(std::move(notice));
 }
 
+// Warns of embeddings that are moved as a whole although a batch reads few of their rows.
+void AddEmbeddingNotices(const v1::RunConfig& run, const GraphProgram& program,
+                         ReplicaInputs* inputs) {
+  if (run.deployment().num_ps_tasks() == 0) return;
+  for (const VariableSpec& embedding : program.DenseEmbeddings()) {
+    const int64_t bytes = embedding.shape.num_elements() * static_cast<int64_t>(sizeof(float));
+    if (2 * bytes <= kMostMovedBytes) continue;
+    inputs->notices.push_back(absl::StrCat(
+        "model: each worker pulls and pushes all rows of the embedding ", embedding.name, " ",
+        embedding.shape.ToString(), " in every step, ", 2 * bytes / 1000000,
+        " MB; make it a table, of which only the rows of a batch are moved (docs/tables.md)"));
+  }
+}
+
 }  // namespace
 
 ModelFactory ModelFromRunFile() {
@@ -196,6 +213,7 @@ absl::StatusOr<ReplicaInputs> LoadReplicaInputs(const v1::RunConfig& run, uint32
   const bool classifies = graph->classifies();
   inputs.missing_devices = graph->missing_devices();
   inputs.placement = graph->PlacementLines();
+  AddEmbeddingNotices(run, *graph, &inputs);
   inputs.program = std::move(graph);
   inputs.declaration = DeclareModel(inputs, classifies);
   AddNotices(run, classes, &inputs);

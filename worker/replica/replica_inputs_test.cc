@@ -5,6 +5,7 @@
 #include "gtest/gtest.h"
 
 #include "base/file_system.h"
+#include "base/status_macros.h"
 #include "ml/data/in_memory_dataset.h"
 #include "ml/tensor/tensor.h"
 #include "runtime/config/run_config.h"
@@ -215,6 +216,37 @@ TEST(ReplicaInputsTest, AProgramMayHaveDataOfItsOwn) {
     EXPECT_EQ(inputs->declaration.variables(0).shape(0), 3) << "the layer takes `place`";
     EXPECT_EQ(inputs->test == nullptr, test_examples == 0);
   }
+}
+
+TEST(ReplicaInputsTest, ADenseEmbeddingThatIsMovedWholeIsNoted) {
+  const DatasetFactory ids = [](const v1::RunConfig&,
+                                DataSplit) -> absl::StatusOr<std::unique_ptr<Dataset>> {
+    const Tensor rows(DataType::kInt32, {4, 2}), labels(DataType::kInt32, {4});
+    ASSIGN_OR_RETURN(std::unique_ptr<Dataset> data,
+                     InMemoryDataset::Create({{kInputField, rows}, {kLabelField, labels}}));
+    return data;
+  };
+  const auto make = [](const v1::RunConfig& run, const std::vector<FieldSpec>& fields,
+                       int64_t classes) { return ModelFromRunFile()(run, fields, classes); };
+  const ModelFactory model(make, ids);
+  v1::RunConfig run = Softmax();
+  run.mutable_model()->clear_name();
+  v1::EmbeddingLayer* const embedding = run.mutable_model()->add_layer()->mutable_embedding();
+  embedding->set_rows(300000);
+  embedding->set_units(32);
+  run.mutable_model()->add_layer()->mutable_flatten();
+  run.mutable_model()->add_layer()->mutable_dense()->set_units(10);
+  run.set_batch_size(2);
+  run.mutable_deployment()->set_num_ps_tasks(1);
+  absl::StatusOr<ReplicaInputs> inputs = LoadReplicaInputs(run, 0, model);
+  ASSERT_TRUE(inputs.ok()) << inputs.status();
+  EXPECT_THAT(inputs->notices,
+              ElementsAre(HasSubstr("[300000,32] in every step, 76 MB; make it a table")));
+  run.mutable_deployment()->set_num_ps_tasks(0);  // Nothing is moved within a process.
+  EXPECT_THAT(LoadReplicaInputs(run, 0, model)->notices, ElementsAre());
+  run.mutable_deployment()->set_num_ps_tasks(1);
+  run.mutable_model()->mutable_layer(0)->mutable_embedding()->set_rows(1000);
+  EXPECT_THAT(LoadReplicaInputs(run, 0, model)->notices, ElementsAre());
 }
 
 }  // namespace
