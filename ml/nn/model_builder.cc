@@ -325,14 +325,12 @@ std::string NoticeOfExtraOutputs(const v1::ModelConfig& config,
 
 absl::StatusOr<PredictionFunction> MakePredictions(const v1::ModelConfig& config,
                                                    const std::vector<FieldSpec>& fields,
-                                                   int64_t classes) {
+                                                   int64_t classes, const TableConfigs* tables) {
   RETURN_IF_ERROR(CheckConfig(config));
-  if (config.feature_size() > 0) {
-    return absl::UnimplementedError(
-        "model.feature: `shoal predict` cannot read tables; use `shoal eval` for the test split");
-  }
   RETURN_IF_ERROR(CheckInputs(config, fields));
-  const ModelInputs inputs = InputsOf(config, fields, {});
+  ASSIGN_OR_RETURN(std::vector<Feature> features,
+                   ResolveFeatures(config, tables == nullptr ? TableConfigs() : *tables, fields));
+  const ModelInputs inputs = InputsOf(config, fields, std::move(features));
   RETURN_IF_ERROR(CheckPredictions(config, inputs, classes, /*is_training=*/false).status());
   return PredictionFunction([config, classes, inputs](GraphBuilder& builder,
                                                       absl::Span<const Output> batch,

@@ -41,13 +41,13 @@ bool Classifies(const v1::ModelConfig& config);
 
 // Makes the part of the model that computes the predictions from its inputs, without labels and
 // loss. `fields` are the input fields, and the function gets their placeholders as
-// InputQueue::Dequeue returns them. Errors are those of MakeModel; Unimplemented: the model has
-// features.
+// InputQueue::Dequeue returns them. `tables` are those of the run. Errors are those of MakeModel.
 using PredictionFunction =
     std::function<Output(GraphBuilder& builder, absl::Span<const Output> batch, bool is_training)>;
 absl::StatusOr<PredictionFunction> MakePredictions(const v1::ModelConfig& config,
                                                    const std::vector<FieldSpec>& fields,
-                                                   int64_t classes);
+                                                   int64_t classes,
+                                                   const TableConfigs* tables = nullptr);
 
 }  // namespace shoal
 

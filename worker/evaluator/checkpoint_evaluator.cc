@@ -9,6 +9,8 @@
 #include "ml/data/prefetcher.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/variables/metric_sums.h"
+#include "worker/replica/batch_keys.h"
+#include "worker/replica/checkpoint_rows.h"
 #include "worker/replica/compute_backends.h"
 #include "worker/replica/replica_inputs.h"
 #include "worker/replica/trained_variables.h"
@@ -61,6 +63,12 @@ absl::StatusOr<Evaluation> CheckpointEvaluator::Evaluate(Checkpoint* checkpoint,
   const std::vector<uint64_t> versions(parameters.size(), ++num_evaluations_);
   PrefetcherOptions read_ahead;
   read_ahead.threads = DecodeThreads(run_.data(), *data_);
+  std::unique_ptr<CheckpointRows> rows;  // null: the model has no tables
+  if (!program_->lookups().empty()) {
+    ASSIGN_OR_RETURN(rows, CheckpointRows::Create(checkpoint, program_->lookups()));
+    RETURN_IF_ERROR(rows->ReadFor(*data_, plan_, read_ahead.threads, is_stopped));
+    read_ahead.make_digest = [&rows] { return rows->MakeDigest(); };
+  }
   Prefetcher batches(*data_, plan_, read_ahead);
   Evaluation evaluation;
   evaluation.step = checkpoint->manifest().step();
@@ -71,6 +79,7 @@ absl::StatusOr<Evaluation> CheckpointEvaluator::Evaluate(Checkpoint* checkpoint,
     if (is_stopped()) return absl::CancelledError("asked to stop");
     ASSIGN_OR_RETURN(const LoadedBatch* batch, batches.Take(0, block));
     if (block + 1 < plan_.batches_per_epoch()) batches.Schedule(0, block + 1);
+    if (rows != nullptr) program_->UseRows(rows->RowsOf(KeysOf(*batch)));
     BatchResult result;
     RETURN_IF_ERROR(program_->Evaluate(*batch, parameters, versions, &result));
     batches.Release(batch);

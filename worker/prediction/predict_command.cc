@@ -25,9 +25,11 @@
 #include "runtime/config/run_config.h"
 #include "runtime/process/exit_code.h"
 #include "worker/prediction/class_names.h"
+#include "worker/prediction/field_predictions.h"
 #include "worker/prediction/predict_input.h"
 #include "worker/prediction/prediction_labels.h"
 #include "worker/replica/compute_backends.h"
+#include "worker/replica/device_selection.h"
 #include "worker/replica/parallel_model.h"
 #include "worker/replica/replica_inputs.h"
 #include "worker/replica/trained_variables.h"
@@ -129,29 +131,35 @@ absl::StatusOr<PredictionFunction> PredictionsFor(const PredictOptions& options,
                                                   const Dataset& data,
                                                   const v1::Manifest& manifest) {
   if (options.own_model != nullptr) return OwnPredictions(options, data);
-  absl::StatusOr<PredictionFunction> predictions = MakePredictions(
-      options.run.model(), InputFields(data.fields()), ClassesOf(options.run, manifest));
+  absl::StatusOr<PredictionFunction> predictions =
+      MakePredictions(options.run.model(), InputFields(data.fields()),
+                      ClassesOf(options.run, manifest), &options.run.table());
   if (predictions.ok()) return predictions;
   return ExplainMisfit(options.run.data(), options.input_file, data, predictions.status());
 }
 
-absl::StatusOr<std::unique_ptr<ParallelModel>> MakeParallel(const PredictOptions& options,
-                                                            const Dataset& data,
-                                                            const v1::Manifest& manifest) {
+// A model and the devices that compute its predictions.
+struct Computation {
+  ParallelModelSpec spec;
+  ParallelModelOptions parallel;
+};
+
+absl::StatusOr<Computation> ComputationOf(const PredictOptions& options, const Dataset& data,
+                                          const v1::Manifest& manifest) {
   const v1::RunConfig& run = options.run;
   ASSIGN_OR_RETURN(PredictionFunction predictions, PredictionsFor(options, data, manifest));
-  ParallelModelSpec spec;
-  spec.inputs = InputFields(data.fields());
-  spec.model = WithProbabilities(std::move(predictions),
-                                 options.probabilities ? run.model().loss() : std::string());
-  ParallelModelOptions parallel;
+  Computation computation;
+  computation.spec.inputs = InputFields(data.fields());
+  computation.spec.model = WithProbabilities(
+      std::move(predictions), options.probabilities ? run.model().loss() : std::string());
+  ParallelModelOptions& parallel = computation.parallel;
   parallel.devices = DevicesOf(run);
   parallel.backend = CpuKernelBackend();
   parallel.accelerators = AcceleratorsFor(run.deployment());
   parallel.threads_per_device = static_cast<int>(run.deployment().threads());
   parallel.allow_soft_placement = run.deployment().allow_soft_placement();
   if (ComputesInBfloat16(run)) parallel.compute_dtype = DataType::kBfloat16;
-  return ParallelModel::Create(std::move(spec), std::move(parallel));
+  return computation;
 }
 
 absl::Status LoadValues(Checkpoint* checkpoint, VariableValues which, ParallelModel* model) {
@@ -247,6 +255,10 @@ absl::StatusOr<std::string> Predict(absl::Span<const std::string> args,
   for (const std::string& device : predictions.missing_devices) {
     std::fprintf(stderr, "devices: there is no %s; a CPU is used instead\n", device.c_str());
   }
+  for (const std::string& device : predictions.unused_devices) {
+    std::fprintf(stderr, "devices: %s is not used: one device predicts from columns of ids\n",
+                 device.c_str());
+  }
   const std::vector<std::string> names = ReadClassNames(file_system.get(), options.run.out());
   if (const std::string notice = NoticeOfUnusedNames(predictions.rows, names); !notice.empty()) {
     std::fprintf(stderr, "%s\n", notice.c_str());
@@ -260,13 +272,39 @@ absl::StatusOr<std::string> Predict(absl::Span<const std::string> args,
                       predictions.rows.shape().ToString());
 }
 
+// Examples with columns of ids are not divided: their model has one clone.
+absl::StatusOr<Predictions> PredictOnFirstDevice(const PredictOptions& options,
+                                                 Computation computation, const Dataset& data,
+                                                 Checkpoint* checkpoint, VariableValues which) {
+  Predictions predictions;
+  std::vector<std::string>& devices = computation.parallel.devices;
+  predictions.unused_devices.assign(devices.begin() + 1, devices.end());
+  devices.resize(1);
+  predictions.missing_devices = MissingDevices(devices, computation.parallel.accelerators);
+  FieldPredictionOptions fields;
+  fields.run = options.run;
+  fields.model = std::move(computation.spec.model);
+  fields.parallel = std::move(computation.parallel);
+  absl::StatusOr<Tensor> rows = PredictFields(fields, data, checkpoint, which);
+  if (!rows.ok()) {
+    return ExplainMisfit(options.run.data(), options.input_file, data, rows.status());
+  }
+  predictions.rows = *std::move(rows);
+  return predictions;
+}
+
 }  // namespace
 
 absl::StatusOr<Predictions> PredictDataset(const PredictOptions& options, const Dataset& data,
                                            Checkpoint* checkpoint) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<ParallelModel> model,
-                   MakeParallel(options, data, checkpoint->manifest()));
+  ASSIGN_OR_RETURN(Computation computation, ComputationOf(options, data, checkpoint->manifest()));
   ASSIGN_OR_RETURN(const VariableValues which, ValuesToUse(options.use_averages, *checkpoint));
+  if (NeedsFieldPredictions(data, *checkpoint)) {
+    return PredictOnFirstDevice(options, std::move(computation), data, checkpoint, which);
+  }
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<ParallelModel> model,
+      ParallelModel::Create(std::move(computation.spec), std::move(computation.parallel)));
   const absl::Status loaded = LoadValues(checkpoint, which, model.get());
   if (!loaded.ok()) return ExplainMisfit(options.run.data(), options.input_file, data, loaded);
   const int64_t batch = static_cast<int64_t>(options.run.batch_size()) *
@@ -299,7 +337,9 @@ int PredictMain(absl::Span<const std::string> args, const ModelFactory* own_mode
         "What the newest checkpoint's model says of examples: a row of its outputs for each, in\n"
         "order. The examples of a batch are split over the devices, which need not be neighbours.\n"
         "Images are prepared as the run's were. Of --input arrays only a .npy of uint8 is divided\n"
-        "by 255; floats and tables are taken as they are.\n"
+        "by 255; floats and tables are taken as they are. A run on clicks takes a .tsv without "
+        "the\n"
+        "column of the label; rows of tables are read from the checkpoint.\n"
         "\n  shoal predict --out=runs/NAME-TIME-PROCESS --input=photo.jpg --probabilities\n"
         "  shoal predict --out=runs/NAME-TIME-PROCESS --input=images.npy "
         "--predictions=scores.csv\n"

@@ -33,9 +33,10 @@ struct PredictOptions {
 struct Predictions {
   Tensor rows;                               // one for each example, in order: float32
   std::vector<std::string> missing_devices;  // listed devices for which CPUs were used instead
+  std::vector<std::string> unused_devices;   // listed devices that computed nothing
 };
 
-// Computes the model's outputs for each example's first field. A program's own model is built for
+// Computes the model's outputs for each example. A program's own model is built for
 // the fields of the run's examples, including labels, so the run's test split must still exist.
 // FailedPrecondition names the variable that does not fit the checkpoint, or the input file and the
 // shape that it should have.

@@ -52,6 +52,12 @@ absl::Status UnreadableInput(const std::string& file, const absl::Status& status
       absl::StrCat("--input: ", message, is_missing ? "; name a file that is there" : ""));
 }
 
+bool HasRaggedInput(const Dataset& data) {
+  const std::vector<FieldSpec>& fields = data.fields();
+  return std::any_of(fields.begin(), fields.end(),
+                     [](const FieldSpec& field) { return field.is_ragged() && !IsTarget(field); });
+}
+
 std::vector<int64_t> WithoutOnes(std::vector<int64_t> dims) {
   dims.erase(std::remove(dims.begin(), dims.end(), 1), dims.end());
   return dims;
@@ -148,12 +154,13 @@ bool IsImageInput(const std::string& file) {
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenInput(const v1::DataConfig& config,
                                                    const std::string& file) {
-  const bool is_table = absl::EndsWith(file, ".npy") || absl::EndsWith(file, ".csv");
+  const bool is_table =
+      absl::EndsWith(file, ".npy") || absl::EndsWith(file, ".csv") || IsClicksName(file);
   if (!is_table && !IsImageInput(file)) {
     return InvalidField(
         "--input", absl::StrCat(file,
-                                ": its name must end in .npy, .csv, .png or .jpg, which says what "
-                                "it holds, or it must be a folder of images"));
+                                ": its name must end in .npy, .csv, .tsv, .png or .jpg, which says "
+                                "what it holds, or it must be a folder of images"));
   }
   if (absl::EndsWith(file, ".csv")) RETURN_IF_ERROR(CheckInputColumns(config, file));
   const v1::DataConfig wanted = is_table ? config : LikeRunExamples(config);
@@ -183,6 +190,8 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenRunExamples(v1::DataConfig config, 
 absl::StatusOr<std::string> CheckInputValues(const v1::DataConfig& config, const std::string& file,
                                              const Dataset& data) {
   if (!data.example_name(0).empty()) return std::string();  // Decoded images have no other values.
+  // Readers of ids have checked the numbers beside them.
+  if (HasRaggedInput(data)) return std::string();
   float largest = 0;
   for (int64_t first = 0; first < data.size(); first += kRowsPerRead) {
     const int64_t count = std::min(kRowsPerRead, data.size() - first);
@@ -207,6 +216,12 @@ absl::StatusOr<std::string> CheckInputValues(const v1::DataConfig& config, const
 absl::Status ExplainMisfit(const v1::DataConfig& config, const std::string& file,
                            const Dataset& data, const absl::Status& status) {
   if (file.empty()) return status;
+  if (HasRaggedInput(data)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("--input: ", file, " does not fit the run: ",
+                     absl::StripSuffix(status.message(), "; use the run file of that checkpoint"),
+                     "; give a file with the run's columns"));
+  }
   const absl::Span<const int64_t> dims = data.fields()[0].example.shape.dims();
   const std::vector<int64_t> has(dims.begin(), dims.end());
   const std::string read = absl::StrCat("--input: ", file, " is read as [", data.size(), ",",
@@ -233,10 +248,8 @@ absl::StatusOr<std::vector<Tensor>> ReadInputRows(const Dataset& data, int64_t f
   std::vector<void*> rows;
   for (const FieldSpec& field : data.fields()) {
     if (field.is_ragged()) {
-      return absl::UnimplementedError(
-          absl::StrCat("field ", field.name,
-                       " of the examples is ragged, which `shoal predict` cannot read yet; predict "
-                       "with `shoal eval`, or with a program of your own"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("field ", field.name, " of the examples is ragged, not an array"));
     }
     Shape shape({count});
     for (int64_t dim : field.example.shape.dims()) shape.AddDim(dim);

@@ -44,7 +44,7 @@ absl::Status ExplainMisfit(const v1::DataConfig& config, const std::string& file
                            const Dataset& data, const absl::Status& status);
 
 // Returns the input fields of examples [first, first + count), with shape [count, ...].
-// Unimplemented: a field is ragged.
+// InvalidArgument: a field is ragged.
 absl::StatusOr<std::vector<Tensor>> ReadInputRows(const Dataset& data, int64_t first,
                                                   int64_t count);
 

@@ -103,7 +103,8 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> OpenCheckpoint(FileSystem* file_syst
 absl::Status CheckSameVariables(const std::vector<v1::VariableSpec>& model,
                                 const v1::Manifest& manifest) {
   const auto describe = [](const v1::VariableSpec& variable) {
-    return absl::StrCat(variable.name(), " [", absl::StrJoin(variable.shape(), ","), "]");
+    return absl::StrCat(variable.has_table() ? "table " : "", variable.name(), " [",
+                        absl::StrJoin(variable.shape(), ","), "]");
   };
   for (size_t i = 0; i < model.size() || i < static_cast<size_t>(manifest.variables_size()); ++i) {
     const std::string ours = i < model.size() ? describe(model[i]) : "nothing";
@@ -122,6 +123,11 @@ absl::Status CheckSameVariables(const std::vector<v1::VariableSpec>& model,
 absl::StatusOr<VariableValues> ValuesToUse(bool use_averages, const Checkpoint& checkpoint) {
   if (!use_averages) return VariableValues::kCurrent;
   if (checkpoint.HasAverages()) return VariableValues::kAverages;
+  if (checkpoint.slices().has_tables()) {
+    return InvalidField("--use_averages",
+                        "has no meaning for a run with tables, which have no averages; leave the "
+                        "flag out");
+  }
   return InvalidField("--use_averages",
                       "the run keeps no averages; train with --set "
                       "optimizer.moving_average_decay=0.999, or leave the flag out");

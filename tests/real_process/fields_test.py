@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""`shoal eval` and `shoal predict` read the rows of tables from the checkpoint, also for a program's own lists of ids."""
+import json
+import os
+import pathlib
+import struct
+import subprocess
+import tempfile
+
+import cluster
+
+CLICKS = pathlib.Path(__file__).resolve().parent / "clicks.textproto"
+PROGRAM = os.environ.get("OWN_IDS", str(pathlib.Path("tests/examples/own_ids").resolve()))
+
+
+def shoal(*arguments):
+    done = subprocess.run([cluster.shoal_binary(), *map(str, arguments)], capture_output=True, text=True, timeout=120,
+                          check=False)
+    assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def predictions(path):
+    content = path.read_bytes()
+    assert content[:6] == b"\x93NUMPY", content[:10]
+    values = content[10 + struct.unpack("<H", content[8:10])[0]:]
+    return struct.unpack(f"<{len(values) // 4}f", values)
+
+
+def synthetic_clicks_are_evaluated_and_predicted():
+    with cluster.Run(str(CLICKS), "--num_ps_tasks=2", "--num_replicas=1", "--num_epochs=1") as run:
+        run.finish()
+        summary = run.summary()
+        evaluated = json.loads(shoal("eval", f"--out={run.out}"))
+        assert abs(evaluated["test_loss"] - summary["test_loss"]) < 1e-6, (evaluated, summary)
+        to = run.out / "said.npy"
+        shoal("predict", f"--out={run.out}", "--probabilities", f"--predictions={to}")
+        assert len(predictions(to)) == 2000
+        assert all(0 < p < 1 for p in predictions(to))
+        table = run.out / "new.tsv"
+        cells = ["0.5"] * 13 + ["1"] * 26
+        cells[16] = "1,2"
+        table.write_text("\t".join(cells) + "\n" + "\t".join(["0.5"] * 13 + [""] * 26) + "\n")
+        shoal("predict", f"--out={run.out}", "--probabilities", f"--input={table}", f"--predictions={to}")
+        first, second = predictions(to)
+        assert 0 < first < 1 and 0 < second < 1 and first != second, (first, second)
+
+
+def a_program_of_ones_own_reads_lists_of_ids_with_weights():
+    with tempfile.TemporaryDirectory(prefix="shoal_fields_") as directory:
+        file = pathlib.Path(directory) / "run.textproto"
+        file.write_text('table { name: "film" dim: 4 optimizer { adagrad { learning_rate: 0.1 initial_accumulator: 0 epsilon: 1e-10 } } }\n'
+                        'optimizer { learning_rate: 0.05 adam {} } batch_size: 50 num_epochs: 4\n')
+        rows = []
+        for tasks in (["--num_ps_tasks=2", "--num_replicas=2"], ["--num_ps_tasks=0", "--num_replicas=1"]):
+            with cluster.Run(file, f"--worker_binary={PROGRAM}", "--replicas_to_aggregate=2", *tasks) as run:
+                run.finish()
+                summary = run.summary()
+                assert summary["test_loss"] < 0.4, summary
+                evaluated = subprocess.run([PROGRAM, "eval", f"--out={run.out}"], capture_output=True, text=True, timeout=60,
+                                           check=False)
+                assert evaluated.returncode == 0, evaluated.stderr
+                assert abs(json.loads(evaluated.stdout)["test_loss"] - summary["test_loss"]) < 1e-6, evaluated.stdout
+                to = run.out / "said.npy"
+                shoal("predict", f"--out={run.out}", f"--predictions={to}")
+                logits = predictions(to)
+                assert len(logits) == 500 and logits[4] != logits[5], logits[:8]
+                shoal("export", run.out, f"--tables={run.out / 'rows'}")
+                rows.append([path.read_bytes() for path in sorted((run.out / "rows").glob("*.npy"))])
+        assert len(rows[0]) == 2 and rows[0] == rows[1], "other rows without ps"
+
+
+if __name__ == "__main__":
+    cluster.main([
+        synthetic_clicks_are_evaluated_and_predicted,
+        a_program_of_ones_own_reads_lists_of_ids_with_weights,
+    ])
