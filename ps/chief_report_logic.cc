@@ -44,6 +44,8 @@ void ChiefReportLogic::StartLineage(uint64_t lineage, size_t num_norms) {
   steps_.clear();
   poisoned_.clear();
   norms_.clear();
+  next_report_ = absl::InfinitePast();
+  must_hurry_ = false;
   steps_attempts_.Reset();
   norms_attempts_.Reset();
 }
@@ -64,8 +66,13 @@ void ChiefReportLogic::AddNorms(const std::vector<SliceStoreEvents::Norm>& norms
   for (const SliceStoreEvents::Norm& norm : norms) norms_[norm.step].push_back(norm);
 }
 
+absl::Time ChiefReportLogic::StepsDue() const {
+  const bool may_wait = !must_hurry_ && poisoned_.empty() && steps_.size() < kMaxStepsInACall;
+  return may_wait ? std::max(steps_attempts_.due, next_report_) : steps_attempts_.due;
+}
+
 std::optional<ChiefReportLogic::Call> ChiefReportLogic::Next(absl::Time now) {
-  const bool has_steps = HasSteps() && now >= steps_attempts_.due;
+  const bool has_steps = HasSteps() && now >= StepsDue();
   const bool has_norms = HasNorms() && now >= norms_attempts_.due;
   // Norms first: a step waits for them. The chief may keep the call for a second, so that steps
   // come next.
@@ -75,12 +82,14 @@ std::optional<ChiefReportLogic::Call> ChiefReportLogic::Next(absl::Time now) {
   }
   if (!has_steps) return std::nullopt;
   norms_were_last_ = false;
+  must_hurry_ = false;
+  next_report_ = now + options_.steps_period;
   return StepsRequest();
 }
 
 absl::Time ChiefReportLogic::NextTime() const {
   absl::Time next = absl::InfiniteFuture();
-  if (HasSteps()) next = std::min(next, steps_attempts_.due);
+  if (HasSteps()) next = std::min(next, StepsDue());
   if (HasNorms()) next = std::min(next, norms_attempts_.due);
   return next;
 }

@@ -21,7 +21,9 @@ namespace shoal {
 // Decides what a ps reports to the chief, when, and in which order, and keeps each report until the
 // chief has acknowledged it.
 //
-// Steps and poisoned slices are reported in order, in one call as many as have gathered. Squared
+// Steps and poisoned slices are reported in order, in one call as many as have gathered. Steps that
+// nothing waits for are gathered for `steps_period` after the last report, because a call for each
+// short step costs the chief and the ps as much time as the step itself. Squared
 // norms are reported once all slices of this ps have theirs, because the chief can compute the
 // scale only from all of them. A call that fails, or whose outcome is unknown, is repeated until
 // the chief acknowledges it; only a new lineage drops what was not reported. If too many steps
@@ -36,6 +38,8 @@ class ChiefReportLogic {
     size_t most_steps = 1 << 18;
     // How long the chief may refuse the same report before this ps fails.
     absl::Duration refused_patience = absl::Seconds(30);
+    // The time from one report of steps to the next, unless something waits for them.
+    absl::Duration steps_period = absl::Milliseconds(20);
   };
   // The identities in the requests have only the lineage; the caller fills in the rest.
   using Call = std::variant<v1::ReportStepsRequest, v1::ReportNormsRequest>;
@@ -53,6 +57,8 @@ class ChiefReportLogic {
   // norms.
   void StartLineage(uint64_t lineage, size_t num_norms);
   void AddSteps(const std::vector<SliceStoreEvents::Step>& steps);
+  // Makes the next report due at once: a checkpoint, or the end of the run, waits for its steps.
+  void HurrySteps() { must_hurry_ = true; }
   void AddPoisoned(const std::vector<SliceStoreEvents::Poisoned>& poisoned);
   void AddNorms(const std::vector<SliceStoreEvents::Norm>& norms);
 
@@ -91,6 +97,7 @@ class ChiefReportLogic {
 
   bool HasSteps() const { return !steps_.empty() || !poisoned_.empty(); }
   bool HasNorms() const { return !norms_.empty() && norms_.begin()->second.size() >= num_norms_; }
+  absl::Time StepsDue() const;
   v1::ReportStepsRequest StepsRequest() const;
   v1::ReportNormsRequest NormsRequest() const;
   void Failed(absl::Time now, const absl::Status& status, Attempts* attempts);
@@ -102,6 +109,8 @@ class ChiefReportLogic {
   std::vector<SliceStoreEvents::Step> steps_;
   std::vector<SliceStoreEvents::Poisoned> poisoned_;
   std::map<uint64_t, std::vector<SliceStoreEvents::Norm>> norms_;  // Keyed by step.
+  absl::Time next_report_ = absl::InfinitePast();  // Of steps that nothing waits for.
+  bool must_hurry_ = false;
   Attempts steps_attempts_;
   Attempts norms_attempts_;
   bool norms_were_last_ = false;

@@ -83,6 +83,51 @@ TEST_F(ChiefReportLogicTest, StepsAreKeptUntilTheChiefHasThemWhateverItAnswers) 
   EXPECT_TRUE(logic_.failure().ok());
 }
 
+TEST_F(ChiefReportLogicTest, ShortStepsAreReportedTogether) {
+  AddSteps(1, 1);
+  const v1::ReportStepsRequest first = NextSteps();
+  EXPECT_EQ(NumbersOf(first), (Numbers{1}));
+  const absl::Time reported = now_;
+  Answer(first, 1);
+  now_ += absl::Milliseconds(2);
+  AddSteps(2, 2);
+  EXPECT_FALSE(logic_.Next(now_).has_value());
+  now_ += absl::Milliseconds(2);
+  AddSteps(3, 3);
+  EXPECT_EQ(logic_.NextTime(), reported + absl::Milliseconds(20));
+  const v1::ReportStepsRequest second = NextSteps();
+  EXPECT_EQ(NumbersOf(second), (Numbers{2, 3}));
+  Answer(second, 3);
+  // A step that takes longer is reported when it is made.
+  now_ += absl::Milliseconds(30);
+  AddSteps(4, 4);
+  EXPECT_LE(logic_.NextTime(), now_);
+  EXPECT_EQ(NumbersOf(NextSteps()), (Numbers{4}));
+}
+
+TEST_F(ChiefReportLogicTest, StepsThatSomethingWaitsForAreReportedAtOnce) {
+  AddSteps(1, 1);
+  Answer(NextSteps(), 1);
+  AddSteps(2, 2);
+  ASSERT_FALSE(logic_.Next(now_).has_value());
+  logic_.HurrySteps();
+  const std::optional<ChiefReportLogic::Call> of_a_cut = logic_.Next(now_);
+  ASSERT_TRUE(of_a_cut.has_value());
+  Answer(std::get<v1::ReportStepsRequest>(*of_a_cut), 2);
+
+  AddSteps(3, 3);
+  ASSERT_FALSE(logic_.Next(now_).has_value()) << "only one report was to hurry";
+  SliceStoreEvents::Poisoned poisoned;
+  poisoned.slice = 5;
+  logic_.AddPoisoned({poisoned});
+  const std::optional<ChiefReportLogic::Call> of_a_failure = logic_.Next(now_);
+  ASSERT_TRUE(of_a_failure.has_value());
+  Answer(std::get<v1::ReportStepsRequest>(*of_a_failure), 3);
+
+  AddSteps(4, 1003);
+  EXPECT_TRUE(logic_.Next(now_).has_value()) << "a call would not take more";
+}
+
 TEST_F(ChiefReportLogicTest, MissingReportsAreSentAgainFromTheFirstMissingStep) {
   AddSteps(1, 5);
   Answer(NextSteps(), 2);

@@ -17,28 +17,38 @@ ChiefReporter::~ChiefReporter() { Stop(); }
 void ChiefReporter::StartLineage(uint64_t lineage, size_t num_norms) {
   MutexLock lock(&mutex_);
   logic_.StartLineage(lineage, num_norms);
-  changed_.NotifyAll();
+  WakeIfDue();
 }
 
 void ChiefReporter::AddSteps(const std::vector<SliceStoreEvents::Step>& steps) {
   if (steps.empty()) return;
   MutexLock lock(&mutex_);
   logic_.AddSteps(steps);
-  changed_.NotifyAll();
+  WakeIfDue();
+}
+
+void ChiefReporter::HurrySteps() {
+  MutexLock lock(&mutex_);
+  logic_.HurrySteps();
+  WakeIfDue();
 }
 
 void ChiefReporter::AddPoisoned(const std::vector<SliceStoreEvents::Poisoned>& poisoned) {
   if (poisoned.empty()) return;
   MutexLock lock(&mutex_);
   logic_.AddPoisoned(poisoned);
-  changed_.NotifyAll();
+  WakeIfDue();
 }
 
 void ChiefReporter::AddNorms(const std::vector<SliceStoreEvents::Norm>& norms) {
   if (norms.empty()) return;
   MutexLock lock(&mutex_);
   logic_.AddNorms(norms);
-  changed_.NotifyAll();
+  WakeIfDue();
+}
+
+void ChiefReporter::WakeIfDue() {
+  if (logic_.NextTime() < sleeps_until_ || !logic_.failure().ok()) changed_.NotifyAll();
 }
 
 void ChiefReporter::Stop() {
@@ -70,7 +80,9 @@ bool ChiefReporter::WaitForCall(ChiefReportLogic::Call* call) {
         *call = *std::move(next);
         return true;
       }
-      options_.clock->WaitUntil(logic_.NextTime(), &mutex_, &changed_);
+      sleeps_until_ = logic_.NextTime();
+      options_.clock->WaitUntil(sleeps_until_, &mutex_, &changed_);
+      sleeps_until_ = absl::InfinitePast();
     }
   }
   options_.on_failure(failure);

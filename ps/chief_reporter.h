@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 
 #include "base/clock.h"
 #include "base/mutex.h"
@@ -40,6 +41,7 @@ class ChiefReporter {
   // See the functions of the same names in ChiefReportLogic.
   void StartLineage(uint64_t lineage, size_t num_norms);
   void AddSteps(const std::vector<SliceStoreEvents::Step>& steps);
+  void HurrySteps();
   void AddPoisoned(const std::vector<SliceStoreEvents::Poisoned>& poisoned);
   void AddNorms(const std::vector<SliceStoreEvents::Norm>& norms);
 
@@ -48,6 +50,8 @@ class ChiefReporter {
 
  private:
   void Run();
+  // Wakes the thread if it has something to do before the time at which it wakes anyway.
+  void WakeIfDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Waits for the next call. Returns false if the reporter stops.
   bool WaitForCall(ChiefReportLogic::Call* call);
   void Send(v1::ReportStepsRequest* request);
@@ -59,6 +63,8 @@ class ChiefReporter {
   Mutex mutex_;
   CondVar changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  // The time until which the thread sleeps; InfinitePast: it is awake.
+  absl::Time sleeps_until_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   ChiefReportLogic logic_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };

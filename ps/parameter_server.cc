@@ -241,6 +241,9 @@ void ParameterServer::Core::OnEvents(SliceStoreEvents* events) {
   reporter_.AddSteps(events->steps);
   reporter_.AddPoisoned(events->poisoned);
   reporter_.AddNorms(events->norms);
+  for (const SliceStoreEvents::CutPart& cut : events->cuts) {
+    if (cut.completes_cut) reporter_.HurrySteps();
+  }
   checkpointer_.AddParts(&events->cuts);
   if (!events->advances.empty()) {
     ChiefSession::Activity activity;
