@@ -136,7 +136,7 @@ void RunRecorder::WarnOfMetrics(const v1::StepReport& report, const MetricSums& 
     history_.AddEvent(text, /*is_trouble=*/true);
     if (options_.progress != nullptr) options_.progress->Print(text);
     MutexLock lock(&mutex_);
-    metric_warning_ = text;
+    absl::StrAppend(&metric_warnings_, metric_warnings_.empty() ? "" : "\n", text);
   }
 }
 
@@ -182,7 +182,10 @@ absl::Status RunRecorder::DiscardAbove(uint64_t step) {
 
 void RunRecorder::OnNote(const SessionNote& note) {
   if (note.kind == SessionNote::Kind::kDetail) return;
-  history_.AddEvent(note.text, note.kind == SessionNote::Kind::kTrouble, note.subject);
+  history_.AddEvent(note.text, note.kind != SessionNote::Kind::kEvent, note.subject);
+  if (note.kind == SessionNote::Kind::kSkip && options_.progress != nullptr) {
+    options_.progress->Print(absl::StrCat("warning: ", note.text));
+  }
 }
 
 absl::Status RunRecorder::OnCheckpointFailed(const CutGivenUp& cut) {
@@ -201,7 +204,7 @@ void RunRecorder::Describe(v1::GetRunStatusResponse* run) const {
   const absl::Time now = options_.clock->Now();
   run->set_uptime_seconds(absl::ToDoubleSeconds(now - created_));
   run->set_metrics_failure(metrics_failure_);
-  run->set_metric_warning(metric_warning_);
+  run->set_metric_warning(metric_warnings_);
   if (checkpoint_time_ != absl::InfinitePast()) {
     run->set_last_checkpoint_unix_seconds(
         absl::ToDoubleSeconds(checkpoint_time_ - absl::UnixEpoch()));
@@ -286,6 +289,7 @@ Summary RunRecorder::figures() const {
     if (seconds > 0) summary.examples_per_second = static_cast<double>(examples_) / seconds;
   }
   if (!losses_.empty()) summary.final_loss = losses_.back().second;
+  if (!metric_warnings_.empty()) summary.metric_warning = metric_warnings_;
   return summary;
 }
 

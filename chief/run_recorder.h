@@ -118,7 +118,7 @@ class RunRecorder : public SessionRecorder {
   double rate_ ABSL_GUARDED_BY(mutex_) = 0;              // Examples
   double step_rate_ ABSL_GUARDED_BY(mutex_) = 0;         // and steps in a second.
   std::string metrics_failure_ ABSL_GUARDED_BY(mutex_);  // Why lines wait; empty: they do not.
-  std::string metric_warning_ ABSL_GUARDED_BY(mutex_);
+  std::string metric_warnings_ ABSL_GUARDED_BY(mutex_);  // A line for each metric in warned_.
   absl::Time checkpoint_time_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   uint64_t examples_ ABSL_GUARDED_BY(mutex_) = 0;  // The sum of examples over all valid lines.
   // The examples of the valid lines, in case they become void. Most lines have as many as the one

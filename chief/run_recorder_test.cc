@@ -178,6 +178,24 @@ TEST_F(RunRecorderTest, AMetricThatIsNotFiniteIsNullAndNamedOnce) {
   EXPECT_THAT(status.metric_warning(), HasSubstr(warning));
 }
 
+TEST_F(RunRecorderTest, EachMetricThatIsNotFiniteIsNamedInTheSummary) {
+  EXPECT_EQ(recorder_->figures().metric_warning, std::nullopt);
+  const double nan = std::nan("");
+  recorder_->Record(LineWith({"f1", "auc"}, {{nan, 2, {}}, {nan, 2, {}}}));
+  EXPECT_THAT(*recorder_->figures().metric_warning, HasSubstr("the metric f1 of step 1 is not"));
+  EXPECT_THAT(*recorder_->figures().metric_warning,
+              HasSubstr("\nwarning: the metric auc of step 1 is not"));
+}
+
+TEST_F(RunRecorderTest, ASkippedBatchIsShownWhenItIsSkipped) {
+  SessionNote note{"batch 3 of epoch 0 is skipped: a loss", SessionNote::Kind::kTrouble, false, ""};
+  recorder_->OnNote(note);
+  EXPECT_THAT(printed_, Not(HasSubstr("skipped")));
+  note.kind = SessionNote::Kind::kSkip;
+  recorder_->OnNote(note);
+  EXPECT_THAT(printed_, HasSubstr("warning: batch 3 of epoch 0 is skipped: a loss\n"));
+}
+
 TEST_F(RunRecorderTest, MetricsAreRecordedByName) {
   StepLine line = LineWith({"f1", "auc", "rare"}, {{3, 12, {}}, {1, 4, {}}, {0, 0, {}}});
   line.evaluation = EvaluationSums{1, 0, 2, {{1, 2, {}}, {3, 4, {}}, {0, 0, {}}}};

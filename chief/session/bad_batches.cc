@@ -106,7 +106,7 @@ void BadBatches::NoteSkipped(const std::map<BatchKey, std::string>& skipped) {
   for (const auto& [batch, reason] : skipped) {
     if (known.count(batch) > 0) continue;
     context_.last_skipped = absl::StrCat(ToString(batch), " is skipped: ", reason);
-    context_.log.NoteTrouble(context_.last_skipped);
+    context_.log.NoteSkip(context_.last_skipped);
   }
 }
 

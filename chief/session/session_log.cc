@@ -29,6 +29,10 @@ void SessionLog::Warn(std::string text) {
   Add(SessionNote{std::move(text), SessionNote::Kind::kTrouble, /*is_warning=*/true, ""});
 }
 
+void SessionLog::NoteSkip(std::string text) {
+  Add(SessionNote{std::move(text), SessionNote::Kind::kSkip, false, ""});
+}
+
 void SessionLog::NoteRefusal(absl::Time now, const std::string& why) {
   if (why == noted_refusal_ && now < refusal_noted_ + kSameRefusal) return;
   noted_refusal_ = why;

@@ -22,6 +22,8 @@ class SessionLog {
   // News of something that lasts: users see the newest text in the place of those before.
   void NoteTroubleAbout(std::string subject, std::string text);
   void Warn(std::string text);
+  // A batch is skipped.
+  void NoteSkip(std::string text);
   // Notes why a request was refused, because a user who asks by a signal sees only the log. The
   // same reason is noted at most every 10 s: repeated requests must not fill the log.
   void NoteRefusal(absl::Time now, const std::string& why);

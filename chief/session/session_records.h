@@ -62,7 +62,8 @@ struct TrainingStarts {
 };
 // A line for the log. Events, and troubles among them, are also shown to users.
 struct SessionNote {
-  enum class Kind { kDetail, kEvent, kTrouble };
+  // kSkip: a batch is skipped, which is trouble that the console shows too.
+  enum class Kind { kDetail, kEvent, kTrouble, kSkip };
 
   std::string text;
   Kind kind = Kind::kDetail;

@@ -9,6 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 
 #include "base/file_system.h"
@@ -22,6 +24,7 @@
 #include "runtime/config/run_config.h"
 #include "runtime/observability/metrics_progress.h"
 #include "runtime/observability/progress.h"
+#include "runtime/observability/summary.h"
 #include "runtime/plan/step_plan.h"
 #include "runtime/process/shutdown.h"
 #include "runtime/task/monitoring_port.h"
@@ -92,6 +95,7 @@ absl::Status Launcher::Run() {
   if (status.ok() && !nothing_to_do_) status = Watch();
   ShowGpus();
   ShowProgress();
+  ShowLastMetricWarnings();
   const std::optional<ChildExit> chief =
       chief_.child == nullptr ? std::nullopt : chief_.child->Poll();
   const bool in_order = chief.has_value() && (status.ok() || absl::IsCancelled(status) ||
@@ -304,9 +308,23 @@ void Launcher::ShowFailure(const v1::GetRunStatusResponse& status) {
     checkpoint_failure_ = status.last_failure();
   }
   failed_checkpoints_ = status.failed_checkpoints();
-  if (status.metric_warning() == metric_warning_) return;
-  metric_warning_ = status.metric_warning();
-  options_.progress->Print(metric_warning_);
+  ShowMetricWarnings(status.metric_warning());
+}
+
+void Launcher::ShowMetricWarnings(absl::string_view all) {
+  absl::string_view news = all;
+  absl::ConsumePrefix(&news, metric_warnings_);
+  for (const absl::string_view line : absl::StrSplit(news, '\n', absl::SkipEmpty())) {
+    options_.progress->Print(line);
+  }
+  metric_warnings_ = std::string(all);
+}
+
+// The chief of a short run is gone before it is asked for the newest ones.
+void Launcher::ShowLastMetricWarnings() {
+  const absl::StatusOr<Summary> summary = ReadSummary(options_.file_system, options_.run.out());
+  if (!summary.ok() || SummaryJson(*summary) == summary_before_) return;
+  if (summary->metric_warning.has_value()) ShowMetricWarnings(*summary->metric_warning);
 }
 
 void Launcher::PassOnRequests() {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 #include "base/clock.h"
@@ -175,6 +176,9 @@ class Launcher {
   void ShowSkipped(const v1::GetRunStatusResponse& status);
   // Warns when checkpoints begin to fail.
   void ShowFailure(const v1::GetRunStatusResponse& status);
+  // Shows those of the lines in `all` that were not shown before.
+  void ShowMetricWarnings(absl::string_view all);
+  void ShowLastMetricWarnings();
   // Waits for the other tasks after the chief has ended and kills those that do not end in time.
   // INTERNAL names the killed tasks; killed workers that had no part in the run's end are only
   // logged.
@@ -206,7 +210,7 @@ class Launcher {
   std::string last_checkpoint_;  // and the newest that could be made.
   std::string checkpoint_failure_;
   // The chief last reported that lines of metrics.jsonl could not be written.
-  std::string metric_warning_;
+  std::string metric_warnings_;  // Those that were shown, in lines.
   bool metrics_fail_ = false;
   int checkpoints_asked_ = 0;
   ProgramFailures program_failures_;

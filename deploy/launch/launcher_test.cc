@@ -553,5 +553,16 @@ TEST_F(LauncherTest, OnAFullDiskTheChiefReportsHowFarTheRunIs) {
   EXPECT_EQ(printed_.find(metric), printed_.rfind(metric)) << "it is shown once";
 }
 
+TEST_F(LauncherTest, TheMetricWarningsOfAShortRunAreShownAtItsEnd) {
+  Summary summary;
+  summary.status = "finished";
+  summary.metric_warning = "warning: the metric f1 of step 7\nwarning: the metric auc of step 9";
+  std::ofstream(directory_ + "/new.json") << SummaryJson(summary);
+  EXPECT_EQ(Launch("[ $job = chief ] && mv $dir/new.json $dir/summary.json; exit 0"),
+            absl::OkStatus());
+  EXPECT_THAT(printed_, HasSubstr("warning: the metric f1 of step 7\n"));
+  EXPECT_THAT(printed_, HasSubstr("warning: the metric auc of step 9\n"));
+}
+
 }  // namespace
 }  // namespace shoal

@@ -155,14 +155,17 @@ TEST(SummaryTest, AbsentValuesAreNullAndItIsReadBack) {
       "\"seconds\": null, "
       "\"train_seconds\": null, "
       "\"examples_per_second\": null, \"final_loss\": null, \"test_loss\": null, "
-      "\"test_accuracy\": 0.9, \"checkpoint\": null, \"checkpoint_failure\": null}\n");
+      "\"test_accuracy\": 0.9, \"checkpoint\": null, \"checkpoint_failure\": null, "
+      "\"metric_warning\": null}\n");
   summary.exit_reason = "ok";
   summary.checkpoint = "/a/b";
   summary.checkpoint_failure = "no space";
+  summary.metric_warning = "f1 of step 1\nauc of step 2";
   ASSERT_TRUE(WriteSummary(file_system.get(), ::testing::TempDir(), summary).ok());
   const absl::StatusOr<Summary> again = ReadSummary(file_system.get(), ::testing::TempDir());
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->skipped_batches, 4u);
+  EXPECT_EQ(again->metric_warning, summary.metric_warning);
   EXPECT_EQ(SummaryJson(*again), SummaryJson(summary));
   EXPECT_TRUE(absl::IsNotFound(ReadSummary(file_system.get(), "/nowhere").status()));
 }

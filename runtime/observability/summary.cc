@@ -39,7 +39,9 @@ std::string SummaryJson(const Summary& summary) {
       .Add("test_loss", summary.test_loss)
       .Add("test_accuracy", summary.test_accuracy);
   for (const auto& [name, value] : summary.test_named) json.Add(absl::StrCat(kTest, name), value);
-  json.Add("checkpoint", summary.checkpoint).Add("checkpoint_failure", summary.checkpoint_failure);
+  json.Add("checkpoint", summary.checkpoint)
+      .Add("checkpoint_failure", summary.checkpoint_failure)
+      .Add("metric_warning", summary.metric_warning);
   return absl::StrCat(json.ToString(), "\n");
 }
 
@@ -88,6 +90,8 @@ absl::StatusOr<Summary> ReadSummary(FileSystem* file_system, const std::string& 
   if ((*fields)["checkpoint"] != "null") summary.checkpoint = (*fields)["checkpoint"];
   const std::string failure = (*fields)["checkpoint_failure"];  // Older files lack it.
   if (!failure.empty() && failure != "null") summary.checkpoint_failure = failure;
+  const std::string warning = (*fields)["metric_warning"];  // Older files lack it.
+  if (!warning.empty() && warning != "null") summary.metric_warning = warning;
   return summary;
 }
 

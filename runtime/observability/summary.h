@@ -37,6 +37,8 @@ struct Summary {
   std::map<std::string, std::optional<double>> test_named;
   std::optional<std::string> checkpoint;          // Path of the newest one.
   std::optional<std::string> checkpoint_failure;  // Why none could be made after it.
+  // A line for each metric of which a value was not finite in this start.
+  std::optional<std::string> metric_warning;
 };
 
 std::string SummaryJson(const Summary& summary);

@@ -127,7 +127,11 @@ def test_an_accuracy_that_is_never_reported_is_absent_and_a_metric_that_is_not_f
     assert np.isnan(metrics["accuracy"]).all()
     assert sorted(metrics["f1"][:4], key=np.isnan)[:3] == [0.25] * 3
     assert np.isnan(metrics["f1"]).sum() == 2  # Once in an epoch.
-    assert "acc=" not in Path(run.directory, "launch.log").read_text()
+    console = Path(run.directory, "launch.log").read_text()
+    assert "acc=" not in console
+    # The run takes less than a second, and is over before its chief is asked for news.
+    assert re.fullmatch(r"warning: the metric f1 of step \d is not finite .*", summary["metric_warning"])
+    assert console.count(summary["metric_warning"]) == 1
     page = Path(run.directory, "report.html").read_text()
     assert len(re.findall(r"the metric f1 of step \d is not finite and is recorded as null", page)) == 1
     log = Path(run.directory, "logs/worker-0.log").read_text()
