@@ -109,7 +109,7 @@ class ChiefReportLogic {
   std::vector<SliceStoreEvents::Step> steps_;
   std::vector<SliceStoreEvents::Poisoned> poisoned_;
   std::map<uint64_t, std::vector<SliceStoreEvents::Norm>> norms_;  // Keyed by step.
-  absl::Time next_report_ = absl::InfinitePast();  // Of steps that nothing waits for.
+  absl::Time next_report_ = absl::InfinitePast();  // When steps that nothing waits for are due.
   bool must_hurry_ = false;
   Attempts steps_attempts_;
   Attempts norms_attempts_;

@@ -169,7 +169,7 @@ for work in worker:
     run = start(tmp_path, code, 1, ps=ps)
     summary = run.wait(240)
     assert (summary["status"], summary["skipped_batches"]) == ("finished", 1)
-    # With ps, the launcher asks the chief for news a few times a second, and this run may take less.
+    # The launcher of a run with ps asks the chief for news a few times a second, and this run may take less.
     if ps == 0:
         assert "warning: batch 3 of epoch 0 is skipped: " in log_of(run, "launch.log")
     assert log_of(run, "logs/program-0.out").splitlines() == [f"batch {i}" for i in range(10)]
