@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "deploy/launch/break_off.h"
+#include "deploy/launch/held_run_directory.h"
 #include "deploy/launch/launcher.h"
 #include "deploy/launch/output_tail.h"
 #include "deploy/launch/reconstructed_summary.h"
@@ -35,7 +36,6 @@
 #include "runtime/process/child.h"
 #include "runtime/process/exit_code.h"
 #include "runtime/process/protocol_version.h"
-#include "runtime/process/run_lock.h"
 #include "runtime/process/shutdown.h"
 #include "runtime/process/version.h"
 #include "runtime/task/monitoring_port.h"
@@ -46,56 +46,8 @@
 namespace shoal {
 namespace {
 
-// How long a chief whose launcher was killed may take to end.
-constexpr absl::Duration kChiefEnds = absl::Seconds(2);
 // How long a worker may take to end after its compute program.
 constexpr absl::Duration kWorkerEnds = absl::Seconds(10);
-
-// The run's directory, held against a second run.
-class RunDirectory {
- public:
-  explicit RunDirectory(const v1::RunConfig& run, FileSystem* file_system)
-      : path_(run.out()), file_system_(file_system) {}
-
-  // Holds the directory if it is there; makes nothing.
-  absl::Status Hold() {
-    RETURN_IF_ERROR(Take(RunLock::AcquireIfExists(path_, RunLock::Holder::kLauncher)));
-    // A chief that has no launcher, or not any more.
-    const absl::Status chief =
-        RunLock::AcquireIfExists(path_, RunLock::Holder::kChief, kChiefEnds).status();
-    return chief.ok() || absl::IsNotFound(chief) ? absl::OkStatus() : Because(chief);
-  }
-
-  // Makes what every run leaves there, and holds it.
-  absl::Status Prepare(const v1::RunConfig& run) {
-    absl::Status status = file_system_->MakeDirectory(absl::StrCat(path_, "/logs"));
-    if (!status.ok()) return Because(status);
-    if (!lock_.has_value()) {
-      RETURN_IF_ERROR(Take(RunLock::Acquire(path_, RunLock::Holder::kLauncher)));
-    }
-    status =
-        WriteAtomically(*file_system_, absl::StrCat(path_, "/run.textproto"), PrintRunConfig(run));
-    return status.ok() ? status : Because(status);
-  }
-
- private:
-  absl::Status Take(absl::StatusOr<RunLock> lock) {
-    if (absl::IsNotFound(lock.status())) return absl::OkStatus();
-    if (!lock.ok()) return Because(lock.status());
-    lock_ = *std::move(lock);
-    return absl::OkStatus();
-  }
-
-  absl::Status Because(const absl::Status& status) const {
-    if (absl::IsAlreadyExists(status)) return status;
-    return absl::Status(status.code(), absl::StrCat("--out: cannot use ", path_, ": ",
-                                                    status.message(), "; name another directory"));
-  }
-
-  const std::string path_;
-  FileSystem* const file_system_;
-  std::optional<RunLock> lock_;
-};
 
 std::string Describe(const v1::RunConfig& run) {
   const v1::DeploymentOptions& deployment = run.deployment();
@@ -268,7 +220,7 @@ absl::StatusOr<PreflightCheck> Check(const TrainRoles& roles, const v1::RunConfi
 
 // Trains a run that CheckBeforeStart has found to fit its directory.
 absl::Status TrainChecked(const TrainRoles& roles, const TaskOptions& options,
-                          const TrainFlags& flags, RunDirectory* directory) {
+                          const TrainFlags& flags, HeldRunDirectory* directory) {
   const v1::RunConfig& run = options.run;
   FileSystem* const files = options.file_system;
   const std::string run_file = absl::StrCat(run.out(), "/run.textproto");
@@ -304,7 +256,7 @@ absl::Status Train(const TrainRoles& roles, const v1::RunConfig& wanted,
                    ShutdownNotification* shutdown, TrainFlags* flags) {
   const RealClock clock;
   const std::unique_ptr<FileSystem> file_system = NewPosixFileSystem();
-  RunDirectory directory(wanted, file_system.get());
+  HeldRunDirectory directory(wanted.out(), file_system.get());
   RETURN_IF_ERROR(directory.Hold());
   ASSIGN_OR_RETURN(const PreflightCheck check,
                    Check(roles, wanted, file_system.get(), *shutdown,
@@ -433,56 +385,6 @@ int TrainMain(const TrainRoles& roles, absl::Span<const std::string> args) {
       SignalWatcher::Start(signals, &shutdown);
   if (!watcher.ok()) return end(watcher.status());
   return end(Train(roles, *run, &shutdown, &flags));
-}
-
-namespace {
-
-constexpr char kExitCodes[] =
-    "\n"
-    "Exit codes: 0 done; 1 internal error; 2 bad command; 64 bad flags or run file; 65 damaged "
-    "data;\n"
-    "78 the configuration does not fit; 130, 143 stopped by a signal after a checkpoint; 138 "
-    "restart.\n";
-
-}  // namespace
-
-std::string TrainHelp() {
-  return absl::StrCat(
-      "usage: shoal train --run=FILE|--program=FILE [flags] [-- ARGUMENTS OF THE PROGRAM]\n"
-      "\n"
-      "Trains what the run file describes, on this machine: starts one chief, --num_ps_tasks\n"
-      "parameter servers and --num_replicas workers as processes, shows progress, and leaves in\n"
-      "--out the checkpoints, metrics.jsonl, summary.json, report.html and logs. Ctrl-C makes a\n"
-      "checkpoint and stops; the same command with the same --out resumes from it. SIGUSR1 makes "
-      "a\n"
-      "checkpoint without stopping. With --metrics_address=localhost:9090 a browser shows the "
-      "run.\n"
-      "\n"
-      "  shoal train --run=deploy/runs/fashion_cnn.textproto\n"
-      "  shoal train --run=deploy/runs/fashion_cnn.textproto --num_ps_tasks=3 --num_replicas=4\n"
-      "  shoal train --run=deploy/runs/fashion_mlp.textproto --nosync_replicas --max_staleness=8\n"
-      "  shoal train --run=deploy/runs/fashion_mlp.textproto --num_ps_tasks=0     (one process)\n"
-      "  shoal train --program=train.py --num_ps_tasks=2 -- --depth=3   (a program of your own)\n"
-      "  shoal train --run=runs/fashion_cnn-20260101-120000-4711/run.textproto --num_epochs=5\n"
-      "\n",
-      FlagHelp(kScopeTrain), kExitCodes);
-}
-
-std::string LaunchHelp() {
-  return absl::StrCat(
-      "usage: shoal launch --hosts=FILE --run=FILE [flags]\n\n"
-      "The same as `shoal train`, but every task runs on one of the hosts in FILE, over ssh. The\n"
-      "program and the run's directory --out must be at the same path on this machine and on "
-      "every\n"
-      "host (a shared file system), and `ssh -o BatchMode=yes HOST true` must work without\n"
-      "questions. Ctrl-C makes a checkpoint and stops everything; so does the end of this "
-      "command,\n"
-      "however it comes. Wants certificates (--tls_cert, ...) or --insecure. See docs/hosts.md.\n\n"
-      "A line of FILE:   NAME [slots=N] [roles=chief,ps,worker] [address=A] [user=U] [port=P]\n\n"
-      "  shoal launch --hosts=hosts --run=deploy/runs/fashion_cnn.textproto --insecure\n"
-      "  shoal launch --hosts=hosts --run=RUN_DIR/run.textproto --num_epochs=5 \\\n"
-      "    --tls_cert=certs/{job}.crt --tls_key=certs/{job}.key --tls_ca=certs/ca.crt\n\n",
-      FlagHelp(kScopeLaunch), kExitCodes);
 }
 
 }  // namespace shoal
