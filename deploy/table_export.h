@@ -13,8 +13,8 @@
 
 #include "base/file_system.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/tables/bucket_rows.h"
 #include "runtime/tables/table_updater.h"
-#include "runtime/variables/bucket_rows.h"
 
 namespace shoal {
 

@@ -1,56 +1,95 @@
 #include "ps/rows_base.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "absl/status/statusor.h"
 
-#include "runtime/checkpoint/bucket_delta.h"
 #include "runtime/checkpoint/manifest.h"
 
 namespace shoal {
+namespace {
 
-bool RowsBase::Serves(const FileSystem& file_system, const SnapshotLineage& lineage,
-                      const Snapshot& snapshot) {
-  const std::tuple<LineageKey, uint64_t> asked = {{lineage.term, lineage.lineage},
-                                                  snapshot.version};
-  if (asked_ == asked) return answer_;
-  asked_ = asked;
-  answer_ = ServesNow(file_system, lineage, snapshot);
-  return answer_;
+// A restore reads every shard that the newest one continues at the same time.
+constexpr size_t kMostChanges = 8;
+
+}  // namespace
+
+RowsBase::Plan RowsBase::PlanFor(const FileSystem& file_system, const SnapshotLineage& lineage,
+                                 const Snapshot& snapshot) {
+  const LineageKey key = {lineage.term, lineage.lineage};
+  const std::tuple<LineageKey, uint64_t> planned = {key, snapshot.version};
+  const bool is_second_attempt = planned_ == planned;
+  planned_ = planned;
+  Plan plan;
+  if (!is_second_attempt) {
+    if (lineage_ != key) {
+      published_.clear();
+      written_.clear();
+      lineage_ = key;
+    }
+    Advance(file_system, lineage.root);
+    continued_.clear();
+    if (MayContinue(file_system, lineage, snapshot)) continued_ = published_;
+  }
+  if (!continued_.empty() && SelectChanges(snapshot, &plan)) {
+    for (const Link& link : continued_) plan.bases.push_back(link.shard);
+    return plan;
+  }
+  continued_.clear();
+  return Plan();
 }
 
-bool RowsBase::ServesNow(const FileSystem& file_system, const SnapshotLineage& lineage,
-                         const Snapshot& snapshot) {
-  if (versions_.empty() || lineage_ != LineageKey{lineage.term, lineage.lineage}) return false;
-  uint64_t changes = 0;
+void RowsBase::Advance(const FileSystem& file_system, const std::string& root) {
+  if (written_.empty()) return;
+  const std::string directory = JoinPath(root, written_.back().shard.checkpoint);
+  if (FileExists(file_system, JoinPath(directory, kManifestFile))) published_ = written_;
+}
+
+bool RowsBase::MayContinue(const FileSystem& file_system, const SnapshotLineage& lineage,
+                           const Snapshot& snapshot) const {
+  if (published_.empty() ||
+      published_.size() > std::min<size_t>(lineage.kept_checkpoints, kMostChanges)) {
+    return false;
+  }
+  const std::map<uint32_t, uint64_t>& versions = published_.back().versions;
+  for (const SliceStoreEvents::CutPart& part : snapshot.parts) {
+    if (part.rows != nullptr && versions.count(part.slice) == 0) return false;
+  }
+  return std::all_of(published_.begin(), published_.end(), [&](const Link& link) {
+    const std::string directory = JoinPath(lineage.root, link.shard.checkpoint);
+    const absl::StatusOr<FileInfo> file =
+        file_system.GetInfo(JoinPath(directory, link.shard.file.name()));
+    return file.ok() && file->size == link.shard.file.bytes();
+  });
+}
+
+bool RowsBase::SelectChanges(const Snapshot& snapshot, Plan* plan) const {
+  uint64_t num_changes = 0;
+  for (size_t i = 1; i < continued_.size(); ++i) num_changes += continued_[i].num_rows;
+  const std::map<uint32_t, uint64_t>& versions = continued_.back().versions;
   for (const SliceStoreEvents::CutPart& part : snapshot.parts) {
     if (part.rows == nullptr) continue;
-    const auto version = versions_.find(part.slice);
-    if (version == versions_.end()) return false;
-    changes += CountChanges(*part.rows, version->second);
+    BucketCut::Selection changes = part.rows->Select(versions.at(part.slice));
+    num_changes += changes.rows.size();
+    if (2 * num_changes > continued_.front().num_rows) return false;
+    plan->changes.emplace(part.slice, std::move(changes));
   }
-  return 2 * changes <= num_rows_ && IsThere(file_system, lineage.root);
+  return true;
 }
 
-bool RowsBase::IsThere(const FileSystem& file_system, const std::string& root) {
-  const std::string directory = JoinPath(root, shard_.checkpoint);
-  is_published_ = is_published_ || FileExists(file_system, JoinPath(directory, kManifestFile));
-  if (!is_published_) return false;
-  const absl::StatusOr<FileInfo> file =
-      file_system.GetInfo(JoinPath(directory, shard_.file.name()));
-  return file.ok() && file->size == shard_.file.bytes();
-}
-
-void RowsBase::Set(const SnapshotLineage& lineage, const Snapshot& snapshot,
+void RowsBase::Add(const SnapshotLineage& lineage, const Snapshot& snapshot, uint64_t num_rows,
                    const v1::ShardFile& file) {
-  lineage_ = {lineage.term, lineage.lineage};
-  shard_ = {lineage.DirectoryOf(snapshot.version), file};
-  is_published_ = false;
-  num_rows_ = 0;
-  versions_.clear();
+  Link link;
+  link.shard = {lineage.DirectoryOf(snapshot.version), file};
+  link.num_rows = num_rows;
   for (const SliceStoreEvents::CutPart& part : snapshot.parts) {
-    if (part.rows == nullptr) continue;
-    versions_[part.slice] = part.version;
-    num_rows_ += part.rows->keys.size();
+    if (part.rows != nullptr) link.versions[part.slice] = part.version;
   }
+  // From here on, checkpoints need not name the shards before a new base.
+  if (continued_.empty()) published_.clear();
+  written_ = continued_;
+  written_.push_back(std::move(link));
 }
 
 }  // namespace shoal

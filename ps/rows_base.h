@@ -6,47 +6,62 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "base/file_system.h"
 #include "ps/snapshot.h"
 #include "runtime/checkpoint/shard_base.h"
+#include "runtime/tables/stored_rows.h"
 
 namespace shoal {
 
-// The newest shard of this ps that has all rows of its tables. While it is in a published
-// checkpoint, later shards of the lineage have only the rows that were touched since, until those
-// are more than half of its rows. For one thread at a time.
+// The newest shards of this ps in published checkpoints: one with all rows of its tables, the base,
+// and those with what changed since, each since the one before it. The next shard of the lineage
+// continues them, until all changes are more than half of the rows of the base, or there are as
+// many shards with changes as checkpoints are kept. For one thread at a time.
 //
-// Every checkpoint that is published after the base has a shard of this ps that names it, so the
-// base's files are kept as long as this object may name them.
+// Every checkpoint that is published after the newest of these shards has a shard of this ps that
+// names all of them, so their files are kept as long as this object may name them. That is why only
+// the shard that was written last may become the newest: one before it need not be named by one
+// that is published later.
 class RowsBase {
  public:
-  // Returns whether the snapshot is to be written as changes. The answer for a snapshot that could
-  // not be written stays the same, so that a second attempt writes the same bytes.
-  bool Serves(const FileSystem& file_system, const SnapshotLineage& lineage,
-              const Snapshot& snapshot);
-  // The snapshot was written, with all rows, as this file.
-  void Set(const SnapshotLineage& lineage, const Snapshot& snapshot, const v1::ShardFile& file);
-
-  const ShardBase& shard() const { return shard_; }
-  // The version of a bucket in the base.
-  uint64_t version_of(uint32_t slice) const { return versions_.at(slice); }
+  // The shards that a new shard continues, none if it is to have all rows, and what it is to have
+  // of each bucket, keyed by slice.
+  struct Plan {
+    std::vector<ShardBase> bases;
+    std::map<uint32_t, BucketCut::Selection> changes;
+  };
+  // Decides how the snapshot is written. The plan for a snapshot that could not be written stays
+  // the same, so that a second attempt writes the same bytes.
+  Plan PlanFor(const FileSystem& file_system, const SnapshotLineage& lineage,
+               const Snapshot& snapshot);
+  // The snapshot was written by the newest plan as this file, with so many rows.
+  void Add(const SnapshotLineage& lineage, const Snapshot& snapshot, uint64_t num_rows,
+           const v1::ShardFile& file);
 
  private:
   using LineageKey = std::tuple<uint64_t, uint64_t>;
+  struct Link {
+    ShardBase shard;
+    uint64_t num_rows = 0;
+    std::map<uint32_t, uint64_t> versions;  // of the buckets, by slice
+  };
 
-  bool IsThere(const FileSystem& file_system, const std::string& root);
-  bool ServesNow(const FileSystem& file_system, const SnapshotLineage& lineage,
-                 const Snapshot& snapshot);
+  // Takes over the shard that was written last if its checkpoint is published.
+  void Advance(const FileSystem& file_system, const std::string& root);
+  // Returns whether the shards can be continued, apart from the number of changes.
+  bool MayContinue(const FileSystem& file_system, const SnapshotLineage& lineage,
+                   const Snapshot& snapshot) const;
+  // Selects the changes since the newest shard. Returns false if there are too many.
+  bool SelectChanges(const Snapshot& snapshot, Plan* plan) const;
 
   LineageKey lineage_;
-  ShardBase shard_;
-  bool is_published_ = false;
-  uint64_t num_rows_ = 0;
-  std::map<uint32_t, uint64_t> versions_;  // by slice
-  // The snapshot of the last answer.
-  std::optional<std::tuple<LineageKey, uint64_t>> asked_;
-  bool answer_ = false;
+  std::vector<Link> published_;
+  std::vector<Link> written_;  // the shard that was written last, after those that it continues
+  // The snapshot of the newest plan, and what the plan continues.
+  std::optional<std::tuple<LineageKey, uint64_t>> planned_;
+  std::vector<Link> continued_;
 };
 
 }  // namespace shoal

@@ -1,6 +1,7 @@
 #include "ps/snapshot.h"
 
-#include <deque>
+#include <optional>
+#include <utility>
 
 #include "absl/types/span.h"
 
@@ -8,24 +9,41 @@
 #include "proto/v1/chief_service.pb.h"
 #include "proto/v1/parameter_service.pb.h"
 #include "ps/rows_base.h"
-#include "runtime/checkpoint/bucket_delta.h"
 #include "runtime/checkpoint/bucket_tensors.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/checkpoint/model_export.h"
 #include "runtime/checkpoint/shard_writer.h"
+#include "runtime/tables/bucket_rows.h"
+#include "runtime/tables/stored_rows.h"
 #include "runtime/variables/partitioned_store.h"
 #include "runtime/variables/variable_updater.h"
 
 namespace shoal {
 namespace {
 
-void AddBucket(const SnapshotLineage& lineage, const SliceStoreEvents::CutPart& part,
-               const BucketRows& rows, ShardWriter* writer) {
+// Adds the bucket's rows, all of them or what is selected, which the writer reads into `rows`.
+// Returns the number of rows.
+uint64_t AddBucket(const SnapshotLineage& lineage, const SliceStoreEvents::CutPart& part,
+                   const BucketCut::Selection* changes, BucketRows* rows, ShardWriter* writer) {
   const uint32_t table = lineage.slices[part.slice].variable;
   const v1::VariableSpec& spec = lineage.variables[table];
-  writer->AddBucket(spec.name(), part.slice - lineage.first_slice[table], DimOf(spec),
-                    RowSlotsOf(spec, lineage.slots[table]), rows,
-                    {part.version, part.value_version, part.applied});
+  const BucketCut& cut = *part.rows;
+  ShardWriter::Bucket bucket;
+  bucket.table = spec.name();
+  bucket.index = part.slice - lineage.first_slice[table];
+  bucket.dim = DimOf(spec);
+  bucket.slots = RowSlotsOf(spec, lineage.slots[table]);
+  const BucketCut::Size size = changes == nullptr
+                                   ? cut.size()
+                                   : BucketCut::Size{changes->rows.size(), changes->counted.size()};
+  bucket.num_rows = size.rows;
+  bucket.num_counted = size.counted;
+  bucket.read = [&cut, changes, rows] {
+    cut.Read(changes != nullptr ? *changes : cut.Select(std::nullopt), rows);
+    return rows;
+  };
+  writer->AddBucket(std::move(bucket), {part.version, part.value_version, part.applied});
+  return size.rows;
 }
 
 }  // namespace
@@ -38,6 +56,8 @@ SnapshotLineage SnapshotLineage::Of(const v1::LoadSlicesRequest& request,
   lineage.num_ps = request.shard_map().num_ps_tasks();
   lineage.last_version =
       store.plan().LastStep(request.run().max_steps(), request.run().num_epochs());
+  const uint32_t kept = request.run().checkpoint().keep();
+  if (kept > 0) lineage.kept_checkpoints = kept;
   lineage.root = request.checkpoint_root();
   lineage.slices = store.table().slices();
   lineage.report_slice = store.table().report_slice();
@@ -65,17 +85,18 @@ absl::Status WriteSnapshot(FileSystem& file_system, uint32_t ps_index,
   RETURN_IF_ERROR(file_system.MakeDirectory(directory));
   RETURN_IF_ERROR(file_system.SyncDirectory(lineage.root));
   ShardWriter writer(file_system, {directory, ps_index, lineage.num_ps});
-  const bool has_changes_only = base->Serves(file_system, lineage, snapshot);
-  if (has_changes_only) writer.SetBase(base->shard());
-  std::deque<BucketRows> changes;
+  const RowsBase::Plan plan = base->PlanFor(file_system, lineage, snapshot);
+  if (!plan.bases.empty()) writer.SetBases(plan.bases);
+  uint64_t num_rows = 0;
+  BucketRows rows;
   for (const SliceStoreEvents::CutPart& part : snapshot.parts) {
     const Slice& slice = lineage.slices[part.slice];
     if (part.slice == lineage.report_slice) report->set_reported_steps(part.version);
     if (slice.is_bucket) {
-      if (has_changes_only) {
-        changes.push_back(ChangesSince(*part.rows, base->version_of(part.slice)));
-      }
-      AddBucket(lineage, part, has_changes_only ? changes.back() : *part.rows, &writer);
+      const auto changes = plan.changes.find(part.slice);
+      num_rows +=
+          AddBucket(lineage, part, changes == plan.changes.end() ? nullptr : &changes->second,
+                    &rows, &writer);
       continue;
     }
     const size_t stride = VariableUpdater::slot_stride(slice.num_elements);
@@ -89,7 +110,10 @@ absl::Status WriteSnapshot(FileSystem& file_system, uint32_t ps_index,
                {part.value->data(), slice.num_elements}, slots, state);
   }
   ASSIGN_OR_RETURN(*report->mutable_file(), writer.Finish());
-  if (!has_changes_only) base->Set(lineage, snapshot, report->file());
+  base->Add(lineage, snapshot, num_rows, report->file());
+  for (const SliceStoreEvents::CutPart& part : snapshot.parts) {
+    if (part.rows != nullptr) part.rows->Release();
+  }
   return absl::OkStatus();
 }
 

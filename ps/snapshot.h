@@ -29,6 +29,7 @@ struct SnapshotLineage {
   uint64_t term = 0;
   uint32_t num_ps = 1;
   uint64_t last_version = UINT64_MAX;  // SYNC: the run ends at this version.
+  uint32_t kept_checkpoints = 3;
   std::string root;  // The directory of all checkpoints; empty if none are written.
   std::vector<v1::VariableSpec> variables;
   // Names of slots, indexed by variable; empty where this ps has no slice.
@@ -44,14 +45,16 @@ struct SnapshotLineage {
   std::string DirectoryOf(uint64_t version) const;
 };
 
-// All slices of a ps at one cut. Their buffers are not reused while it exists.
+// All slices of a ps at one cut. Their buffers are not reused while it exists; the rows of buckets
+// only until the shard is written.
 struct Snapshot {
   uint64_t version = 0;
   std::vector<SliceStoreEvents::CutPart> parts;
 };
 
 // Writes the snapshot durably as shard `ps_index` of its checkpoint, and fills in the report for
-// the chief. The shard has all rows of tables, and is the next `base`, or what changed since that.
+// the chief. The shard has all rows of tables, or those that changed since the shard that `base`
+// names. Once it is written, the cuts of its buckets are released.
 absl::Status WriteSnapshot(FileSystem& file_system, uint32_t ps_index,
                            const SnapshotLineage& lineage, const Snapshot& snapshot, RowsBase* base,
                            v1::ReportShardRequest* report);

@@ -227,9 +227,62 @@ bool AllFinite(const float* values, size_t n) {
   return bad == 0;
 }
 
-constexpr UpdateLoops kLoops = {&Sgd,           &Momentum,        &Nesterov, &Adagrad, &Adadelta,
-                                &RmsProp,       &RmsPropCentered, &Adam,     &AdamW,   &Ftrl,
-                                &DecayGradient, &Average,         &AllFinite};
+// A row of kDim floats, or of s.dim if kDim is 0. The squares are added in eight partial sums,
+// which are one vector.
+template <size_t kDim>
+bool RowwiseAdagradRows(const RowwiseAdagradStep& s) {
+  constexpr size_t kSums = 8;
+  const size_t dim = kDim == 0 ? s.dim : kDim;
+  const size_t whole = dim / kSums * kSums;
+  const float scale = s.gradient_scale;
+  unsigned bad = 0;
+  for (size_t r = 0; r < s.num_rows; ++r) {
+    const float* const __restrict gradient = s.gradients + r * dim;
+    float* const __restrict row = s.rows[r];
+    float sums[kSums] = {};
+    for (size_t i = 0; i < whole; i += kSums) {
+      for (size_t j = 0; j < kSums; ++j) {
+        const float g = gradient[i + j] * scale;
+        sums[j] += g * g;
+      }
+    }
+    for (size_t i = whole; i < dim; ++i) {
+      const float g = gradient[i] * scale;
+      sums[i - whole] += g * g;
+    }
+    const float square =
+        ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
+    const float accumulator = row[dim] + square / static_cast<float>(dim);
+    const float factor = s.learning_rate / (__builtin_sqrtf(accumulator) + s.epsilon) * scale;
+    for (size_t i = 0; i < dim; ++i) {
+      const float v = row[i] - factor * gradient[i];
+      row[i] = v;
+      bad |= __builtin_fabsf(v) <= __FLT_MAX__ ? 0u : 1u;
+    }
+    row[dim] = accumulator;
+    bad |= __builtin_fabsf(accumulator) <= __FLT_MAX__ ? 0u : 1u;
+  }
+  return bad == 0;
+}
+
+bool RowwiseAdagrad(const RowwiseAdagradStep& s) {
+  switch (s.dim) {
+    case 8:
+      return RowwiseAdagradRows<8>(s);
+    case 16:
+      return RowwiseAdagradRows<16>(s);
+    case 32:
+      return RowwiseAdagradRows<32>(s);
+    case 64:
+      return RowwiseAdagradRows<64>(s);
+    default:
+      return RowwiseAdagradRows<0>(s);
+  }
+}
+
+constexpr UpdateLoops kLoops = {
+    &Sgd,  &Momentum, &Nesterov, &Adagrad,       &Adadelta, &RmsProp,   &RmsPropCentered,
+    &Adam, &AdamW,    &Ftrl,     &DecayGradient, &Average,  &AllFinite, &RowwiseAdagrad};
 
 }  // namespace
 

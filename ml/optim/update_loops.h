@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "ml/optim/rowwise_adagrad.h"
 #include "ml/optim/update_rule.h"
 
 namespace shoal {
@@ -35,6 +36,7 @@ struct UpdateLoops {
   void (*moving_average)(float decay, float one_minus_decay, const float* average,
                          const float* value, float* new_average, size_t n);
   bool (*all_finite)(const float* values, size_t n);
+  bool (*rowwise_adagrad)(const RowwiseAdagradStep& step);
 };
 
 const UpdateLoops& BaselineUpdateLoops();

@@ -1,54 +1,48 @@
 #include "runtime/checkpoint/bucket_delta.h"
 
-#include <algorithm>
 #include <cstddef>
+#include <vector>
 
 namespace shoal {
-namespace {
 
-// Appends a row of `from` to `to`.
-void AppendRow(const BucketRows& from, size_t place, BucketRows* to) {
-  const size_t row_floats = from.rows.size() / from.keys.size();
-  const float* const row = from.rows.data() + place * row_floats;
-  to->keys.push_back(from.keys[place]);
-  to->touched.push_back(from.touched[place]);
-  to->rows.insert(to->rows.end(), row, row + row_floats);
-}
-
-}  // namespace
-
-uint64_t CountChanges(const BucketRows& rows, uint64_t since) {
-  return static_cast<uint64_t>(
-      std::count_if(rows.touched.begin(), rows.touched.end(),
-                    [since](uint32_t touched) { return touched > since; }));
-}
-
-BucketRows ChangesSince(const BucketRows& rows, uint64_t since) {
-  BucketRows changes;
-  for (size_t i = 0; i < rows.keys.size(); ++i) {
-    if (rows.touched[i] > since) AppendRow(rows, i, &changes);
-  }
-  changes.counted_keys = rows.counted_keys;
-  changes.counts = rows.counts;
-  return changes;
-}
-
-BucketRows ApplyChanges(const BucketRows& base, const BucketRows& changes, uint64_t version,
+BucketRows ApplyChanges(absl::Span<const BucketRows> layers, uint64_t version,
                         uint32_t idle_updates) {
-  BucketRows rows;
-  rows.rows.reserve(base.rows.size() + changes.rows.size());
-  size_t c = 0;
-  for (size_t b = 0; b < base.keys.size(); ++b) {
-    for (; c < changes.keys.size() && changes.keys[c] < base.keys[b]; ++c) {
-      AppendRow(changes, c, &rows);
-    }
-    if (c < changes.keys.size() && changes.keys[c] == base.keys[b]) continue;
-    const bool is_idle = idle_updates > 0 && version > uint64_t{base.touched[b]} + idle_updates;
-    if (!is_idle) AppendRow(base, b, &rows);
+  size_t num_rows = 0, num_floats = 0;
+  for (const BucketRows& layer : layers) {
+    num_rows += layer.keys.size();
+    num_floats += layer.rows.size();
   }
-  for (; c < changes.keys.size(); ++c) AppendRow(changes, c, &rows);
-  rows.counted_keys = changes.counted_keys;
-  rows.counts = changes.counts;
+  const size_t row_floats = num_rows == 0 ? 0 : num_floats / num_rows;
+  BucketRows rows;
+  rows.keys.reserve(num_rows);
+  rows.touched.reserve(num_rows);
+  rows.rows.reserve(num_floats);
+  std::vector<size_t> places(layers.size(), 0);
+  while (true) {
+    // The lowest key that is left, and the newest layer that has it.
+    size_t newest = layers.size();
+    uint64_t key = 0;
+    for (size_t i = 0; i < layers.size(); ++i) {
+      if (places[i] == layers[i].keys.size()) continue;
+      const uint64_t next = layers[i].keys[places[i]];
+      if (newest < layers.size() && next > key) continue;
+      newest = i;
+      key = next;
+    }
+    if (newest == layers.size()) break;
+    const BucketRows& layer = layers[newest];
+    const size_t place = places[newest];
+    for (size_t i = 0; i < layers.size(); ++i) {
+      if (places[i] < layers[i].keys.size() && layers[i].keys[places[i]] == key) ++places[i];
+    }
+    if (idle_updates > 0 && version > uint64_t{layer.touched[place]} + idle_updates) continue;
+    const float* const row = layer.rows.data() + place * row_floats;
+    rows.keys.push_back(key);
+    rows.touched.push_back(layer.touched[place]);
+    rows.rows.insert(rows.rows.end(), row, row + row_floats);
+  }
+  rows.counted_keys = layers.back().counted_keys;
+  rows.counts = layers.back().counts;
   return rows;
 }
 

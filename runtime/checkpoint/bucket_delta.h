@@ -1,23 +1,20 @@
-// Changes of a bucket's rows between two versions of one lineage.
+// Changes of a bucket's rows between versions of one lineage.
 #ifndef SHOAL_RUNTIME_CHECKPOINT_BUCKET_DELTA_H_
 #define SHOAL_RUNTIME_CHECKPOINT_BUCKET_DELTA_H_
 
 #include <cstdint>
 
-#include "runtime/variables/bucket_rows.h"
+#include "absl/types/span.h"
+
+#include "runtime/tables/bucket_rows.h"
 
 namespace shoal {
 
-// Returns the number of rows that were touched after the version.
-uint64_t CountChanges(const BucketRows& rows, uint64_t since);
-
-// Returns the rows that were touched after the version, and all counts.
-BucketRows ChangesSince(const BucketRows& rows, uint64_t since);
-
-// Returns the rows of a bucket at `version`: those of `base`, which are of an earlier version, with
-// the changes since then. Rows of `base` that are idle at `version` (TableOptions::idle_updates)
-// have expired, so a delta needs no list of removed rows.
-BucketRows ApplyChanges(const BucketRows& base, const BucketRows& changes, uint64_t version,
+// Returns the rows of a bucket at `version`. The first layer has all rows of an earlier version,
+// each of the others those that were touched since the layer before it, until `version`, and all
+// counted keys. Rows that are idle at `version` (TableOptions::idle_updates) have expired, so a
+// layer needs no list of removed rows.
+BucketRows ApplyChanges(absl::Span<const BucketRows> layers, uint64_t version,
                         uint32_t idle_updates);
 
 }  // namespace shoal

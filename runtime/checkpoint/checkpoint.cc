@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "runtime/checkpoint/bucket_delta.h"
 #include "runtime/checkpoint/manifest.h"
+#include "runtime/checkpoint/shard_base.h"
 
 namespace shoal {
 
@@ -43,7 +44,7 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::OpenShards(FileSystem& f
                      ShardReader::Open(file_system, directory, file));
     RETURN_IF_ERROR(checkpoint->Index(*shard));
     if (verify == Verify::kEverything) RETURN_IF_ERROR(shard->VerifyAll());
-    RETURN_IF_ERROR(checkpoint->AddBase(file_system, *shard, verify));
+    RETURN_IF_ERROR(checkpoint->AddBases(file_system, *shard, verify));
     checkpoint->shards_.push_back(std::move(shard));
   }
   RETURN_IF_ERROR(checkpoint->CheckComplete());
@@ -60,42 +61,53 @@ Checkpoint::Checkpoint(std::string directory, v1::Manifest manifest, SliceTable 
   }
 }
 
-absl::Status Checkpoint::AddBase(FileSystem& file_system, const ShardReader& shard, Verify verify) {
-  if (!shard.base().has_value()) return absl::OkStatus();
-  const ShardBase& named = *shard.base();
-  ASSIGN_OR_RETURN(
-      std::unique_ptr<ShardReader> base,
-      ShardReader::Open(file_system, JoinPath(ParentDirectory(directory_), named.checkpoint),
-                        named.file));
-  RETURN_IF_ERROR(IndexBase(shard, *base));
-  if (verify == Verify::kEverything) RETURN_IF_ERROR(base->VerifyAll());
-  bases_.insert(named.checkpoint);
-  shards_.push_back(std::move(base));
+absl::Status Checkpoint::AddBases(FileSystem& file_system, const ShardReader& shard,
+                                  Verify verify) {
+  const std::vector<ShardBase>& named = shard.bases();
+  for (size_t i = 0; i < named.size(); ++i) {
+    ASSIGN_OR_RETURN(
+        std::unique_ptr<ShardReader> base,
+        ShardReader::Open(file_system, JoinPath(ParentDirectory(directory_), named[i].checkpoint),
+                          named[i].file));
+    const std::string path = JoinPath(named[i].checkpoint, named[i].file.name());
+    // Each of them changes exactly those before it.
+    if (EncodeShardBases(base->bases()) != EncodeShardBases({named.data(), i})) {
+      return absl::DataLossError(
+          absl::StrCat(directory_, ": ", path, " has the changes of other shards"));
+    }
+    const absl::Status indexed = IndexBase(shard, *base);
+    if (!indexed.ok()) {
+      return absl::DataLossError(absl::StrCat(directory_, ": ", path, " ", indexed.message()));
+    }
+    if (verify == Verify::kEverything) RETURN_IF_ERROR(base->VerifyAll());
+    bases_.insert(named[i].checkpoint);
+    shards_.push_back(std::move(base));
+  }
   return absl::OkStatus();
 }
 
 absl::Status Checkpoint::IndexBase(const ShardReader& shard, ShardReader& base) {
-  const auto damaged = [this, &shard](absl::string_view why) {
-    return absl::DataLossError(absl::StrCat(directory_, ": ", shard.base()->checkpoint, "/",
-                                            shard.base()->file.name(), " ", why));
-  };
-  if (base.base().has_value()) return damaged("has no rows of its own, only changes");
   for (const auto& [name, entry] : base.entries()) {
     const auto variable = variables_.find(name.variable);
     if (variable == variables_.end() || !slices_.is_table(variable->second)) continue;
     const uint32_t slice = slices_.first_slice_of(variable->second) + name.index;
     if (slice >= slices_.first_slice_of(variable->second + 1) || !Fits(slice, name.slot, entry)) {
-      return damaged("has other tables");
+      return absl::DataLossError("has other tables");
     }
     StoredSlice& stored = stored_[slice];
     if (stored.shard != &shard) continue;
-    stored.base = &base;
-    stored.base_tensors[name.slot] = entry;
+    if (stored.bases.empty() || stored.bases.back().shard != &base)
+      stored.bases.push_back({&base, {}});
+    stored.bases.back().tensors[name.slot] = entry;
   }
   for (const auto& [name, entry] : shard.entries()) {
     const uint32_t slice = slices_.first_slice_of(variables_.at(name.variable)) + name.index;
-    if (!slices_[slice].is_bucket || stored_[slice].base_tensors.count(kBucketKeys) > 0) continue;
-    return damaged("lacks buckets");
+    if (!slices_[slice].is_bucket) continue;
+    const std::vector<Layer>& bases = stored_[slice].bases;
+    if (bases.empty() || bases.back().shard != &base ||
+        bases.back().tensors.count(kBucketKeys) == 0) {
+      return absl::DataLossError("lacks buckets");
+    }
   }
   return absl::OkStatus();
 }
@@ -140,7 +152,9 @@ absl::Status Checkpoint::CheckComplete() const {
   for (uint32_t slice = 0; slice < slices_.size(); ++slice) {
     if (slices_[slice].is_bucket) {
       RETURN_IF_ERROR(CheckBucket(slice, stored_[slice].tensors));
-      RETURN_IF_ERROR(CheckBucket(slice, stored_[slice].base_tensors));
+      for (const Layer& base : stored_[slice].bases) {
+        RETURN_IF_ERROR(CheckBucket(slice, base.tensors));
+      }
     }
     if (HasSlot(slice, slices_[slice].is_bucket ? kBucketKeys : "")) continue;
     return absl::DataLossError(absl::StrCat(directory_, ": slice ", EncodeSliceName(NameOf(slice)),
@@ -191,11 +205,13 @@ absl::Status Checkpoint::Read(uint32_t slice, const std::string& slot, uint64_t 
 
 std::vector<RowSlot> Checkpoint::SlotsOf(uint32_t slice) const {
   std::map<std::string, uint64_t> floats;
-  for (const Tensors* tensors : {&stored_[slice].tensors, &stored_[slice].base_tensors}) {
-    for (const auto& [part, entry] : *tensors) {
+  const auto add = [&floats](const Tensors& tensors) {
+    for (const auto& [part, entry] : tensors) {
       if (entry.row_elements > 0 && part != kBucketValues) floats[part] = entry.row_elements;
     }
-  }
+  };
+  add(stored_[slice].tensors);
+  for (const Layer& base : stored_[slice].bases) add(base.tensors);
   std::vector<RowSlot> slots;
   for (const auto& [name, width] : floats) slots.push_back({name, width});
   return slots;
@@ -203,11 +219,13 @@ std::vector<RowSlot> Checkpoint::SlotsOf(uint32_t slice) const {
 
 absl::StatusOr<BucketRows> Checkpoint::ReadBucket(uint32_t slice, absl::Span<const RowSlot> slots) {
   const StoredSlice& stored = stored_[slice];
-  ASSIGN_OR_RETURN(BucketRows rows, ReadRows(slice, *stored.shard, stored.tensors, slots));
-  if (stored.base == nullptr) return rows;
-  ASSIGN_OR_RETURN(const BucketRows base,
-                   ReadRows(slice, *stored.base, stored.base_tensors, slots));
-  return ApplyChanges(base, rows, stored.state.version, variable_of(slice).table().idle_updates());
+  if (stored.bases.empty()) return ReadRows(slice, *stored.shard, stored.tensors, slots);
+  std::vector<BucketRows> layers;
+  for (const Layer& base : stored.bases) {
+    ASSIGN_OR_RETURN(layers.emplace_back(), ReadRows(slice, *base.shard, base.tensors, slots));
+  }
+  ASSIGN_OR_RETURN(layers.emplace_back(), ReadRows(slice, *stored.shard, stored.tensors, slots));
+  return ApplyChanges(layers, stored.state.version, variable_of(slice).table().idle_updates());
 }
 
 absl::StatusOr<BucketRows> Checkpoint::ReadRows(uint32_t slice, ShardReader& shard,

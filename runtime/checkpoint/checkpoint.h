@@ -17,7 +17,7 @@
 #include "runtime/checkpoint/shard_reader.h"
 #include "runtime/checkpoint/slice_state.h"
 #include "runtime/plan/slice_table.h"
-#include "runtime/variables/bucket_rows.h"
+#include "runtime/tables/bucket_rows.h"
 
 namespace shoal {
 
@@ -82,13 +82,16 @@ class Checkpoint {
 
  private:
   using Tensors = std::map<std::string, ShardReader::Entry>;  // keyed by slot; "" is the value
+  struct Layer {
+    ShardReader* shard = nullptr;
+    Tensors tensors;
+  };
   struct StoredSlice {
     ShardReader* shard = nullptr;
     SavedSliceState state;
     Tensors tensors;
-    // If `tensors` are changes of a bucket: the shard and the tensors of what they change.
-    ShardReader* base = nullptr;
-    Tensors base_tensors;
+    // If `tensors` are changes of a bucket: what they change, from the shard with all rows on.
+    std::vector<Layer> bases;
   };
 
   static absl::StatusOr<std::unique_ptr<Checkpoint>> OpenShards(FileSystem& file_system,
@@ -100,8 +103,8 @@ class Checkpoint {
   bool Fits(uint32_t slice, const std::string& part, const ShardReader::Entry& entry) const;
   absl::Status CheckComplete() const;
   absl::Status CheckBucket(uint32_t slice, const Tensors& tensors) const;
-  // Opens the base of a shard, if it has one, and indexes it.
-  absl::Status AddBase(FileSystem& file_system, const ShardReader& shard, Verify verify);
+  // Opens the bases of a shard, if it has any, and indexes them.
+  absl::Status AddBases(FileSystem& file_system, const ShardReader& shard, Verify verify);
   absl::Status IndexBase(const ShardReader& shard, ShardReader& base);
   absl::StatusOr<BucketRows> ReadRows(uint32_t slice, ShardReader& shard, const Tensors& tensors,
                                       absl::Span<const RowSlot> slots) const;

@@ -67,10 +67,12 @@ absl::StatusOr<v1::ShardFile> WriteShard(FileSystem& file_system, const std::str
   for (uint32_t slice = ps; slice < table.size(); slice += options.num_ps) {
     const uint32_t variable = table[slice].variable;
     if (table[slice].is_bucket) {
-      buckets.push_back(TestRows(table, slice, options.step, options.slots.size()));
-      writer.AddBucket(variables[variable].name(), slice - table.first_slice_of(variable),
-                       DimOf(variables[variable]), RowSlotsOf(variables[variable], options.slots),
-                       buckets.back(), StateOf(slice, options));
+      const BucketRows& rows =
+          buckets.emplace_back(TestRows(table, slice, options.step, options.slots.size()));
+      writer.AddBucket({variables[variable].name(), slice - table.first_slice_of(variable),
+                        DimOf(variables[variable]), RowSlotsOf(variables[variable], options.slots),
+                        rows.keys.size(), rows.counted_keys.size(), [&rows] { return &rows; }},
+                       StateOf(slice, options));
       continue;
     }
     std::vector<ShardWriter::Slot> slots;

@@ -13,7 +13,7 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/plan/slice_table.h"
-#include "runtime/variables/bucket_rows.h"
+#include "runtime/tables/bucket_rows.h"
 
 namespace shoal {
 

@@ -19,7 +19,7 @@ namespace shoal {
 
 inline constexpr char kManifestFile[] = "MANIFEST";
 // The newest format that this program reads. Checkpoints without tables have format 1.
-inline constexpr uint32_t kCheckpointFormatVersion = 2;
+inline constexpr uint32_t kCheckpointFormatVersion = 3;
 
 std::string EncodeManifest(const v1::Manifest& manifest);
 

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <vector>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+
+#include "base/status_macros.h"
 
 namespace shoal {
 namespace {
@@ -16,14 +19,7 @@ bool IsPlainName(absl::string_view name) {
          name.find('\0') == absl::string_view::npos;
 }
 
-}  // namespace
-
-std::string EncodeShardBase(const ShardBase& base) {
-  return absl::StrCat(base.checkpoint, " ", base.file.name(), " ", base.file.sidecar(), " ",
-                      base.file.bytes(), " ", base.file.sidecar_crc32c());
-}
-
-absl::StatusOr<ShardBase> DecodeShardBase(absl::string_view text) {
+absl::StatusOr<ShardBase> DecodeBase(absl::string_view text) {
   const std::vector<std::string> parts = absl::StrSplit(text, ' ');
   uint64_t bytes = 0;
   uint32_t sidecar_crc32c = 0;
@@ -38,6 +34,24 @@ absl::StatusOr<ShardBase> DecodeShardBase(absl::string_view text) {
   base.file.set_bytes(bytes);
   base.file.set_sidecar_crc32c(sidecar_crc32c);
   return base;
+}
+
+}  // namespace
+
+std::string EncodeShardBases(absl::Span<const ShardBase> bases) {
+  return absl::StrJoin(bases, ";", [](std::string* text, const ShardBase& base) {
+    absl::StrAppend(text, base.checkpoint, " ", base.file.name(), " ", base.file.sidecar(), " ",
+                    base.file.bytes(), " ", base.file.sidecar_crc32c());
+  });
+}
+
+absl::StatusOr<std::vector<ShardBase>> DecodeShardBases(absl::string_view text) {
+  std::vector<ShardBase> bases;
+  for (const absl::string_view part : absl::StrSplit(text, ';')) {
+    ASSIGN_OR_RETURN(ShardBase base, DecodeBase(part));
+    bases.push_back(std::move(base));
+  }
+  return bases;
 }
 
 }  // namespace shoal

@@ -95,10 +95,10 @@ absl::Status ShardReader::ReadIndex() {
   }
   for (const auto& [key, value] : header->metadata) {
     if (key == "format") continue;
-    if (key == kShardBaseKey) {
-      absl::StatusOr<ShardBase> base = DecodeShardBase(value);
-      if (!base.ok()) return InFile(path_, base.status());
-      base_ = *std::move(base);
+    if (key == kShardBasesKey) {
+      absl::StatusOr<std::vector<ShardBase>> bases = DecodeShardBases(value);
+      if (!bases.ok()) return InFile(path_, bases.status());
+      bases_ = *std::move(bases);
       continue;
     }
     auto name = DecodeSliceName(key);

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,8 +46,9 @@ class ShardReader {
   // Keyed by slice (names without slot).
   const std::map<SliceName, SavedSliceState>& states() const { return states_; }
 
-  // If the rows of all buckets are those that changed since another shard: that shard.
-  const std::optional<ShardBase>& base() const { return base_; }
+  // If the rows of all buckets are those that changed since another shard: that shard is the last
+  // one. Each of them has what changed since the one before it, and the first has all rows.
+  const std::vector<ShardBase>& bases() const { return bases_; }
 
   // Reads elements [first, first + out.size()) of an entry of this shard, which has floats.
   absl::Status Read(const Entry& entry, uint64_t first, absl::Span<float> out);
@@ -71,7 +71,7 @@ class ShardReader {
   const std::unique_ptr<ChecksummedFileReader> file_;
   std::map<SliceName, Entry> entries_;
   std::map<SliceName, SavedSliceState> states_;
-  std::optional<ShardBase> base_;
+  std::vector<ShardBase> bases_;
 };
 
 }  // namespace shoal

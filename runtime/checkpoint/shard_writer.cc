@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 
 #include "base/crc32c.h"
+#include "base/log.h"
 #include "base/status_macros.h"
 #include "runtime/checkpoint/checksummed_file.h"
 #include "runtime/checkpoint/safetensors.h"
@@ -21,18 +21,6 @@ constexpr uint64_t kHeaderBytesPerTensor = 160;
 
 // The bytes that are gathered before they are appended to the file.
 constexpr uint64_t kGatheredBytes = 1 << 18;
-
-template <typename T>
-const char* DtypeOf() {
-  if constexpr (std::is_same_v<T, float>) {
-    return "F32";
-  } else if constexpr (std::is_same_v<T, uint32_t>) {
-    return "U32";
-  } else {
-    static_assert(std::is_same_v<T, uint64_t>);
-    return "U64";
-  }
-}
 
 }  // namespace
 
@@ -50,40 +38,60 @@ void ShardWriter::Add(const std::string& variable, uint32_t slice_index,
   metadata_[name] = EncodeSliceState(state);
 }
 
-void ShardWriter::AddBucket(const std::string& table, uint32_t bucket, uint64_t dim,
-                            absl::Span<const RowSlot> slots, const BucketRows& rows,
-                            const SavedSliceState& state) {
-  const auto name_of = [&](const char* part) { return EncodeSliceName({table, bucket, part}); };
-  metadata_[name_of("")] = EncodeSliceState(state);
-  AddVector<uint64_t>(name_of(kBucketKeys), rows.keys);
-  if (!rows.counted_keys.empty()) {
-    AddVector<uint64_t>(name_of(kBucketCountedKeys), rows.counted_keys);
-    AddVector<uint32_t>(name_of(kBucketCounts), rows.counts);
+void ShardWriter::AddBucket(Bucket bucket, const SavedSliceState& state) {
+  metadata_[EncodeSliceName({bucket.table, bucket.index, ""})] = EncodeSliceState(state);
+  buckets_.push_back(std::move(bucket));
+  const Bucket& added = buckets_.back();
+  AddPart(kBucketKeys, "U64", added.num_rows, sizeof(uint64_t), 0,
+          [](const BucketRows& rows) { return rows.keys.data(); });
+  if (added.num_counted > 0) {
+    AddPart(kBucketCountedKeys, "U64", added.num_counted, sizeof(uint64_t), 0,
+            [](const BucketRows& rows) { return rows.counted_keys.data(); });
+    AddPart(kBucketCounts, "U32", added.num_counted, sizeof(uint32_t), 0,
+            [](const BucketRows& rows) { return rows.counts.data(); });
   }
-  if (rows.keys.empty()) return;
-  AddVector<uint32_t>(name_of(kBucketTouched), rows.touched);
-  const uint64_t num_rows = rows.keys.size();
-  const uint64_t stride = rows.rows.size() / num_rows * sizeof(float);
-  const char* data = reinterpret_cast<const char*>(rows.rows.data());
+  if (added.num_rows == 0) return;
+  AddPart(kBucketTouched, "U32", added.num_rows, sizeof(uint32_t), 0,
+          [](const BucketRows& rows) { return rows.touched.data(); });
+  uint64_t begin = 0;
   const auto add = [&](const char* part, uint64_t floats) {
-    tensors_.push_back(
-        {name_of(part), "F32", {num_rows, floats}, data, num_rows, floats * sizeof(float), stride});
-    data += floats * sizeof(float);
+    AddPart(part, "F32", added.num_rows, sizeof(float), floats,
+            [begin](const BucketRows& rows) { return rows.rows.data() + begin; });
+    begin += floats;
   };
-  add(kBucketValues, dim);
-  for (const RowSlot& slot : slots) add(slot.name.c_str(), slot.floats);
+  add(kBucketValues, added.dim);
+  for (const RowSlot& slot : added.slots) add(slot.name.c_str(), slot.floats);
 }
 
-template <typename T>
-void ShardWriter::AddVector(std::string name, absl::Span<const T> data) {
-  const uint64_t bytes = data.size() * sizeof(T);
-  tensors_.push_back({std::move(name),
-                      DtypeOf<T>(),
-                      {data.size()},
-                      reinterpret_cast<const char*>(data.data()),
-                      1,
-                      bytes,
-                      bytes});
+void ShardWriter::AddPart(const char* part, const char* dtype, uint64_t num_rows,
+                          uint64_t element_bytes, uint64_t row_floats,
+                          std::function<const void*(const BucketRows&)> data_of) {
+  const Bucket& bucket = buckets_.back();
+  Tensor tensor;
+  tensor.name = EncodeSliceName({bucket.table, bucket.index, part});
+  tensor.dtype = dtype;
+  tensor.shape = {num_rows};
+  tensor.num_rows = num_rows;
+  tensor.row_bytes = tensor.stride = element_bytes;
+  if (row_floats > 0) {
+    tensor.shape.push_back(row_floats);
+    tensor.row_bytes = row_floats * element_bytes;
+    tensor.stride = bucket.dim * element_bytes;
+    for (const RowSlot& slot : bucket.slots) tensor.stride += slot.floats * element_bytes;
+  }
+  tensor.bucket = buckets_.size() - 1;
+  tensor.data_of = std::move(data_of);
+  tensors_.push_back(std::move(tensor));
+}
+
+void ShardWriter::AddVector(std::string name, absl::Span<const float> data) {
+  Tensor tensor;
+  tensor.name = std::move(name);
+  tensor.dtype = "F32";
+  tensor.shape = {data.size()};
+  tensor.data = reinterpret_cast<const char*>(data.data());
+  tensor.row_bytes = tensor.stride = data.size() * sizeof(float);
+  tensors_.push_back(std::move(tensor));
 }
 
 uint64_t ShardWriter::expected_bytes() const {
@@ -122,7 +130,9 @@ absl::Status ShardWriter::WriteTensors(const std::string& name, v1::ShardFile* s
       const std::unique_ptr<ChecksummedFileWriter> file,
       ChecksummedFileWriter::Create(file_system_, options_.directory, name, expected_bytes()));
   RETURN_IF_ERROR(file->Append(EncodeSafetensorsHeader(header)));
-  for (const Tensor& tensor : tensors_) RETURN_IF_ERROR(AppendTensor(tensor, file.get()));
+  for (const Tensor& tensor : tensors_) {
+    RETURN_IF_ERROR(AppendTensor(tensor, DataOf(tensor), file.get()));
+  }
   ASSIGN_OR_RETURN(const BlockChecksums checksums, file->Finish());
   shard->set_bytes(checksums.file_bytes());
   shard->set_crc32c(checksums.file_crc32c());
@@ -130,14 +140,28 @@ absl::Status ShardWriter::WriteTensors(const std::string& name, v1::ShardFile* s
   return absl::OkStatus();
 }
 
-absl::Status ShardWriter::AppendTensor(const Tensor& tensor, ChecksummedFileWriter* file) {
-  if (tensor.stride == tensor.row_bytes) return file->Append({tensor.data, tensor.bytes()});
+const char* ShardWriter::DataOf(const Tensor& tensor) {
+  if (tensor.data_of == nullptr) return tensor.data;
+  const Bucket& bucket = buckets_[tensor.bucket];
+  if (open_bucket_ != tensor.bucket) {
+    open_bucket_ = tensor.bucket;
+    open_rows_ = bucket.read();
+    CHECK(open_rows_->keys.size() == bucket.num_rows &&
+          open_rows_->counted_keys.size() == bucket.num_counted)
+        << tensor.name << " has other numbers of rows than before";
+  }
+  return static_cast<const char*>(tensor.data_of(*open_rows_));
+}
+
+absl::Status ShardWriter::AppendTensor(const Tensor& tensor, const char* data,
+                                       ChecksummedFileWriter* file) {
+  if (tensor.stride == tensor.row_bytes) return file->Append({data, tensor.bytes()});
   const uint64_t rows_at_once = std::max<uint64_t>(kGatheredBytes / tensor.row_bytes, 1);
   for (uint64_t begin = 0; begin < tensor.num_rows; begin += rows_at_once) {
     const uint64_t n = std::min(rows_at_once, tensor.num_rows - begin);
     gathered_.resize(n * tensor.row_bytes);
     for (uint64_t r = 0; r < n; ++r) {
-      std::memcpy(&gathered_[r * tensor.row_bytes], tensor.data + (begin + r) * tensor.stride,
+      std::memcpy(&gathered_[r * tensor.row_bytes], data + (begin + r) * tensor.stride,
                   tensor.row_bytes);
     }
     RETURN_IF_ERROR(file->Append(gathered_));

@@ -2,6 +2,7 @@
 #define SHOAL_RUNTIME_CHECKPOINT_SHARD_WRITER_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -14,7 +15,7 @@
 #include "runtime/checkpoint/bucket_tensors.h"
 #include "runtime/checkpoint/shard_base.h"
 #include "runtime/checkpoint/slice_state.h"
-#include "runtime/variables/bucket_rows.h"
+#include "runtime/tables/bucket_rows.h"
 
 namespace shoal {
 
@@ -23,8 +24,8 @@ class ChecksummedFileWriter;
 // Writes the slices of one ps at one cut as a safetensors file with a sidecar of block checksums.
 //
 // The writer collects references to the slices' memory, which must not change until Finish has
-// returned. It writes nothing before Finish, so slices can be added when they reach the cut. Not
-// thread-safe.
+// returned. It writes nothing before Finish, so slices can be added when they reach the cut. The
+// rows of buckets are read while the file is written, one bucket at a time. Not thread-safe.
 class ShardWriter {
  public:
   struct Options {
@@ -44,14 +45,25 @@ class ShardWriter {
   // Adds one slice of a variable, with its slots in any order.
   void Add(const std::string& variable, uint32_t slice_index, absl::Span<const float> value,
            absl::Span<const Slot> slots, const SavedSliceState& state);
-  // Adds a bucket of a table. Each of `rows.rows` is a value of `dim` floats, then the slots in
-  // this order.
-  void AddBucket(const std::string& table, uint32_t bucket, uint64_t dim,
-                 absl::Span<const RowSlot> slots, const BucketRows& rows,
-                 const SavedSliceState& state);
 
-  // The rows of all buckets are those that changed since this shard.
-  void SetBase(const ShardBase& base) { metadata_[kShardBaseKey] = EncodeShardBase(base); }
+  // A bucket of a table.
+  struct Bucket {
+    std::string table;
+    uint32_t index = 0;
+    uint64_t dim = 0;            // of the values in BucketRows::rows
+    std::vector<RowSlot> slots;  // those that follow each value, in this order
+    uint64_t num_rows = 0;
+    uint64_t num_counted = 0;
+    // Returns the rows, which stay until the next call for any bucket. Finish calls it once.
+    std::function<const BucketRows*()> read;
+  };
+  void AddBucket(Bucket bucket, const SavedSliceState& state);
+
+  // The rows of all buckets are those that changed since the last of these shards. The first has
+  // all rows, and each of the others what changed since the one before it.
+  void SetBases(absl::Span<const ShardBase> bases) {
+    metadata_[kShardBasesKey] = EncodeShardBases(bases);
+  }
 
   // Returns about how many bytes Finish will need on the disk.
   uint64_t expected_bytes() const;
@@ -72,19 +84,30 @@ class ShardWriter {
     uint64_t num_rows = 1;
     uint64_t row_bytes = 0;
     uint64_t stride = 0;
+    // Of a part of a bucket, in the place of `data`.
+    size_t bucket = SIZE_MAX;  // in buckets_
+    std::function<const void*(const BucketRows&)> data_of;
 
     uint64_t bytes() const { return num_rows * row_bytes; }
   };
 
-  template <typename T>
-  void AddVector(std::string name, absl::Span<const T> data);
-  absl::Status AppendTensor(const Tensor& tensor, ChecksummedFileWriter* file);
+  void AddVector(std::string name, absl::Span<const float> data);
+  // Adds a part of the newest bucket: a matrix of floats, or a vector (row_floats 0).
+  void AddPart(const char* part, const char* dtype, uint64_t num_rows, uint64_t element_bytes,
+               uint64_t row_floats, std::function<const void*(const BucketRows&)> data_of);
+  // Returns the tensor's first byte, which stays until the next call.
+  const char* DataOf(const Tensor& tensor);
+  absl::Status AppendTensor(const Tensor& tensor, const char* data, ChecksummedFileWriter* file);
   absl::Status WriteTensors(const std::string& name, v1::ShardFile* shard, std::string* sidecar);
   absl::Status WriteSidecar(const std::string& contents, v1::ShardFile* shard);
 
   FileSystem& file_system_;
   const Options options_;
   std::vector<Tensor> tensors_;
+  std::vector<Bucket> buckets_;
+  // The bucket whose parts are being written, and its rows.
+  size_t open_bucket_ = SIZE_MAX;
+  const BucketRows* open_rows_ = nullptr;
   std::map<std::string, std::string> metadata_;
   std::string gathered_;  // pieces of a tensor that do not follow each other in memory
 };

@@ -65,11 +65,14 @@ void ExchangeAttempts::FillRequest(const v1::Identity& sender, uint64_t receiver
   request_->set_receiver_incarnation(receiver_incarnation);
   call->payloads.clear();
   uint64_t pushed_bytes = 0;
-  const bool pulls = exchange_.pull && !asks_for_room_;
+  ChooseParts();
+  const bool pulls = exchange_.pull && !asks_for_room_ && !(has_more_ && sent_pulls_.empty());
   if (pulls) AddPulls(with_checksums, call);
   if (exchange_.push) AddPushes(with_checksums, call);
   for (const PayloadRef& payload : call->payloads) pushed_bytes += payload.bytes;
-  const absl::Duration park = asks_for_room_ ? room_park_ : exchange_.park;
+  const absl::Duration park = asks_for_room_ ? room_park_
+                              : MayPark()    ? exchange_.park
+                                             : absl::ZeroDuration();
   request_->set_park_milliseconds(static_cast<uint32_t>(absl::ToInt64Milliseconds(park)));
   request_->set_asks_for_room(asks_for_room_);
   call->header.clear();
@@ -77,17 +80,57 @@ void ExchangeAttempts::FillRequest(const v1::Identity& sender, uint64_t receiver
   call->timeout = TimeoutFor(pushed_bytes + (pulls ? group_->bytes : 0)) + park;
 }
 
+void ExchangeAttempts::ChooseParts() {
+  sent_pushes_.clear();
+  sent_pulls_.clear();
+  has_more_ = false;
+  const bool is_divided = group_->buckets && !asks_for_room_;
+  uint64_t request_bytes = 0, reply_bytes = 0;
+  // Whether the message has room. What is first always does.
+  const auto has_room = [is_divided](uint64_t bytes, uint64_t more) {
+    return !is_divided || bytes == 0 || bytes + more <= kDefaultMaxBulkPayloadBytes;
+  };
+  for (uint32_t place = 0; exchange_.push && place < group_->slices.size(); ++place) {
+    if (exchange_.push_data[place] == nullptr || !IsUnsettled(outcomes_[place])) continue;
+    const uint64_t bytes = PushedBytes(place);
+    has_more_ = !has_room(request_bytes, bytes);
+    if (has_more_) return;
+    request_bytes += bytes;
+    sent_pushes_.push_back(place);
+  }
+  if (!exchange_.pull || asks_for_room_) return;
+  for (uint32_t place = 0; place < group_->slices.size(); ++place) {
+    const bool wanted =
+        exchange_.versions_only || group_->buckets || exchange_.pull_data[place] != nullptr;
+    if (!wanted || pull_settled_[place]) continue;
+    const bool has_keys = group_->buckets && !exchange_.versions_only;
+    const uint64_t key_bytes =
+        has_keys ? exchange_.pull_rows[place].num_keys * sizeof(uint64_t) : 0;
+    const uint64_t bytes = has_keys ? PulledBytes(place) : 0;
+    has_more_ = !has_room(request_bytes, key_bytes) || !has_room(reply_bytes, bytes);
+    if (has_more_) return;
+    request_bytes += key_bytes;
+    reply_bytes += bytes;
+    sent_pulls_.push_back(place);
+  }
+}
+
+bool ExchangeAttempts::MayPark() const {
+  if (!group_->buckets) return true;
+  return std::all_of(outcomes_.begin(), outcomes_.end(), [this](PushOutcome outcome) {
+    return outcome == PushOutcome::kAccepted || outcome == PushOutcome::kDuplicate ||
+           IsUnsettled(outcome);
+  });
+}
+
 void ExchangeAttempts::AddPushes(bool with_checksums, BulkCall* call) {
   *request_->mutable_batch() = ToProto(exchange_.batch);
   request_->set_batch_examples(exchange_.batch_examples);
   request_->set_step(exchange_.step);
   request_->set_position(exchange_.position);
-  sent_pushes_.clear();
-  for (uint32_t place = 0; place < group_->slices.size(); ++place) {
+  for (const uint32_t place : sent_pushes_) {
     const void* data = exchange_.push_data[place];
-    if (data == nullptr || !IsUnsettled(outcomes_[place])) continue;
-    const uint64_t bytes =
-        exchange_.push_bytes != nullptr ? exchange_.push_bytes[place] : BytesOf(place);
+    const uint64_t bytes = PushedBytes(place);
     v1::ExchangeRequest::Push* push = request_->add_pushes();
     push->set_slice(group_->slices[place]);
     push->set_kind(exchange_.push_kinds != nullptr
@@ -99,7 +142,6 @@ void ExchangeAttempts::AddPushes(bool with_checksums, BulkCall* call) {
     if (exchange_.pulled_versions != nullptr) {
       push->set_pulled_version(exchange_.pulled_versions[place]);
     }
-    sent_pushes_.push_back(place);
     call->payloads.push_back({data, bytes, nullptr, nullptr});
   }
   if (!has_report_slice_ || asks_for_room_) return;
@@ -114,13 +156,8 @@ void ExchangeAttempts::AddPushes(bool with_checksums, BulkCall* call) {
 void ExchangeAttempts::AddPulls(bool with_checksums, BulkCall* call) {
   request_->set_pull_version(exchange_.pull_version);
   request_->set_versions_only(exchange_.versions_only);
-  sent_pulls_.clear();
-  for (uint32_t place = 0; place < group_->slices.size(); ++place) {
-    const bool wanted =
-        exchange_.versions_only || group_->buckets || exchange_.pull_data[place] != nullptr;
-    if (!wanted || pull_settled_[place]) continue;
+  for (const uint32_t place : sent_pulls_) {
     request_->add_pulls(group_->slices[place]);
-    sent_pulls_.push_back(place);
     if (group_->buckets && !exchange_.versions_only) {
       request_->add_pull_keys(exchange_.pull_rows[place].num_keys);
       AddKeys(exchange_.pull_rows[place], call);
@@ -174,7 +211,10 @@ absl::Status ExchangeAttempts::TakeReply(absl::string_view header, PayloadReader
       (outcomes_[place] == PushOutcome::kBusy ? busy : damaged) = true;
     }
   }
-  *next = damaged ? Next::kRetry : busy ? Next::kRetryBusy : Next::kDone;
+  // A ps that does not have the version of one pull does not have that of the others.
+  const bool goes_on = has_more_ && std::all_of(sent_pulls_.begin(), sent_pulls_.end(),
+                                                [this](uint32_t p) { return pull_settled_[p]; });
+  *next = damaged ? Next::kRetry : busy ? Next::kRetryBusy : goes_on ? Next::kSend : Next::kDone;
   return absl::OkStatus();
 }
 
@@ -203,6 +243,10 @@ absl::Status ExchangeAttempts::TakeOutcomes(bool* damaged) {
     if (outcome == v1::PUSH_OUTCOME_CORRUPT) *damaged = true;
   }
   return absl::OkStatus();
+}
+
+uint64_t ExchangeAttempts::PushedBytes(uint32_t place) const {
+  return exchange_.push_bytes != nullptr ? exchange_.push_bytes[place] : BytesOf(place);
 }
 
 uint64_t ExchangeAttempts::PulledBytes(uint32_t place) const {

@@ -26,7 +26,11 @@ class Identity;
 // Pushes are repeated until their outcome is known and not BUSY or CORRUPT, after BUSY only once
 // the ps has room. Pulls are repeated until they were answered with intact bytes. After eight
 // damaged messages the exchange ends. The object keeps its memory from one exchange to the next.
-// Not thread-safe.
+//
+// The rows of buckets are divided among several requests if they exceed what one message may carry
+// (kDefaultMaxBulkPayloadBytes): all contributions first, then the pulls, since the ps may need the
+// contributions to make the version that is pulled. Only the rows of a single bucket are never
+// divided. Not thread-safe.
 class ExchangeAttempts {
  public:
   // Both must outlive the object.
@@ -48,7 +52,7 @@ class ExchangeAttempts {
     kDone,       // result() is complete.
     kRetry,      // A message was lost or damaged: send again after the usual backoff.
     kRetryBusy,  // The ps lacks room: ask for it.
-    kSend,       // The ps has room now: send.
+    kSend,       // The ps has room now, or parts have not been sent yet: send.
     kNoRoom,     // The ps still has no room after `park`.
   };
   // Takes a reply and copies values into the exchange's destinations. Returns DATA_LOSS if values
@@ -66,12 +70,17 @@ class ExchangeAttempts {
 
  private:
   bool IsUnsettled(PushOutcome outcome) const;
+  // Fills sent_pushes_ and sent_pulls_ for the next request.
+  void ChooseParts();
+  // Returns whether no push had an outcome on which the caller has to act before a pull can wait.
+  bool MayPark() const;
   void AddPushes(bool with_checksums, BulkCall* call);
   void AddPulls(bool with_checksums, BulkCall* call);
   static void AddKeys(const RowPull& rows, BulkCall* call);
   Next TakeRoom();
   absl::Status TakeOutcomes(bool* damaged);
   absl::Status TakePulls(PayloadReader* payload, bool with_checksums, bool* damaged);
+  uint64_t PushedBytes(uint32_t place) const;
   uint64_t PulledBytes(uint32_t place) const;
   uint64_t BytesOf(uint32_t place) const { return (*table_)[group_->slices[place]].num_bytes(); }
 
@@ -87,6 +96,7 @@ class ExchangeAttempts {
   std::unique_ptr<v1::ExchangeResponse> response_;
   std::vector<uint32_t> sent_pushes_;  // places in the group, in the order of the last request
   std::vector<uint32_t> sent_pulls_;
+  bool has_more_ = false;              // parts were left out of the last request
   std::vector<PushOutcome> outcomes_;  // indexed by place in the group
   std::vector<PulledSlice> pulls_;     // indexed by place in the group
   std::vector<uint8_t> pull_settled_;  // indexed by place in the group

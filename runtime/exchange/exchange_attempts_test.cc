@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -102,6 +103,188 @@ TEST_F(ExchangeAttemptsTest, AContributionThatStaysDamagedKeepsThatOutcome) {
   EXPECT_EQ(Attempt(false, v1::PUSH_OUTCOME_CORRUPT), absl::OkStatus());
   EXPECT_EQ(next_, ExchangeAttempts::Next::kDone);
   EXPECT_EQ(attempts_.result(absl::OkStatus()).outcomes[0], PushOutcome::kCorrupt);
+}
+
+// A batch with 5000 rows of each of 8 buckets: three buckets fit into one message, except for one
+// bucket, which exceeds it alone.
+class RowsInPartsTest : public testing::Test {
+ protected:
+  static constexpr uint32_t kBuckets = 8;
+  static constexpr uint32_t kRows = 5000;
+  static constexpr uint64_t kDim = 64;
+  static constexpr uint32_t kLarge = 5;  // the bucket with four times as many rows
+
+  RowsInPartsTest() {
+    for (uint32_t bucket = 0; bucket < kBuckets; ++bucket) {
+      const uint32_t rows = bucket == kLarge ? 4 * kRows : kRows;
+      keys_.emplace_back(rows, bucket);
+      values_.emplace_back(rows * kDim);
+      payloads_.emplace_back(rows * (8 + kDim * 4), 'g');
+    }
+    for (uint32_t bucket = 0; bucket < kBuckets; ++bucket) {
+      pulls_.push_back({keys_[bucket].data(), static_cast<uint32_t>(keys_[bucket].size()),
+                        values_[bucket].data()});
+      push_data_.push_back(payloads_[bucket].data());
+      push_bytes_.push_back(payloads_[bucket].size());
+      push_kinds_.push_back(ContributionKind::kRows);
+    }
+  }
+
+  static SliceTable Buckets() {
+    v1::VariableSpec spec;
+    spec.set_name("item");
+    spec.add_shape(kDim);
+    spec.set_dtype(v1::DATA_TYPE_FLOAT32);
+    spec.set_update(v1::UPDATE_KIND_OPTIMIZER);
+    spec.mutable_table()->set_buckets(kBuckets);
+    return *SliceTable::Create({spec}, 64);
+  }
+
+  static ExchangeGroup GroupOf(const SliceTable& table) {
+    ExchangeGroup group;
+    for (uint32_t slice = 0; slice < table.size(); ++slice) group.slices.push_back(slice);
+    group.buckets = true;
+    return group;
+  }
+
+  void Begin(bool push, bool pull) {
+    Exchange exchange;
+    exchange.push = push;
+    exchange.push_data = push_data_.data();
+    exchange.push_bytes = push_bytes_.data();
+    exchange.push_kinds = push_kinds_.data();
+    exchange.pull = pull;
+    exchange.pull_version = 7;
+    exchange.pull_rows = pulls_.data();
+    exchange.park = absl::Seconds(1);
+    attempts_.Reset(exchange);
+    pushed_.clear();
+    pulled_.clear();
+  }
+
+  // Sends the next request to a ps that accepts all contributions, or answers with `outcome`, and
+  // has the version up to the bucket `last`.
+  ExchangeAttempts::Next Attempt(uint32_t last = kBuckets,
+                                 v1::PushOutcome outcome = v1::PUSH_OUTCOME_ACCEPTED) {
+    NoCall call;
+    attempts_.FillRequest(v1::Identity(), 1, /*with_checksums=*/false, &call);
+    v1::ExchangeRequest request;
+    EXPECT_TRUE(request.ParseFromString(call.header));
+    park_ = request.park_milliseconds();
+    uint64_t bytes = 0;
+    for (const PayloadRef& payload : call.payloads) bytes += payload.bytes;
+    v1::ExchangeResponse response;
+    bool has_large = false;
+    for (const v1::ExchangeRequest::Push& push : request.pushes()) {
+      response.add_outcomes(outcome);
+      pushed_.push_back(push.slice());
+      has_large = has_large || push.slice() == kLarge;
+    }
+    // Rows are pulled after all contributions were sent.
+    EXPECT_TRUE(request.pulls_size() == 0 || pushed_.size() == kBuckets || pushed_.empty());
+    uint64_t reply_bytes = 0;
+    PayloadReader payload;
+    const std::vector<float> value(4 * kRows * kDim, 3);
+    for (const uint32_t slice : request.pulls()) {
+      v1::ExchangeResponse::Pull* const pull = response.add_pulls();
+      pull->set_slice(slice);
+      pull->set_version(slice < last ? 7 : 6);
+      pull->set_value_version(pull->version());
+      pull->set_has_value(slice < last);
+      pulled_.push_back(slice);
+      has_large = has_large || slice == kLarge;
+      if (slice >= last) continue;
+      const uint64_t of_bucket = values_[slice].size() * sizeof(float);
+      pull->set_payload_bytes(static_cast<uint32_t>(of_bucket));
+      payload.Append(value.data(), of_bucket);
+      reply_bytes += of_bucket;
+    }
+    if (has_large) {
+      EXPECT_EQ(std::max(request.pushes_size(), request.pulls_size()), 1);
+    } else {
+      EXPECT_LE(bytes, kDefaultMaxBulkPayloadBytes);
+      EXPECT_LE(reply_bytes, kDefaultMaxBulkPayloadBytes);
+    }
+    ExchangeAttempts::Next next = ExchangeAttempts::Next::kDone;
+    EXPECT_EQ(attempts_.TakeReply(response.SerializeAsString(), &payload, false, &next),
+              absl::OkStatus());
+    return next;
+  }
+
+  const SliceTable table_ = Buckets();
+  const ExchangeGroup group_ = GroupOf(table_);
+  std::vector<std::vector<uint64_t>> keys_;
+  std::vector<std::vector<float>> values_;
+  std::vector<std::string> payloads_;
+  std::vector<RowPull> pulls_;
+  std::vector<const void*> push_data_;
+  std::vector<uint64_t> push_bytes_;
+  std::vector<ContributionKind> push_kinds_;
+  std::vector<uint32_t> pushed_, pulled_;  // slices, in the order of requests
+  uint32_t park_ = 0;
+  ExchangeAttempts attempts_{&table_, &group_};
+};
+
+TEST_F(RowsInPartsTest, EachPartFitsIntoAMessage) {
+  Begin(/*push=*/true, /*pull=*/true);
+  int requests = 1;
+  for (; Attempt() == ExchangeAttempts::Next::kSend; ++requests) ASSERT_LT(requests, 20);
+  // Buckets 0 to 2, 3 and 4, 5, 6 and 7, each twice; one request pushes the last and pulls the
+  // first.
+  EXPECT_EQ(requests, 7);
+  EXPECT_EQ(pushed_, group_.slices);
+  EXPECT_EQ(pulled_, group_.slices);
+  EXPECT_EQ(park_, 1000u);
+  const ExchangeResult result = attempts_.result(absl::OkStatus());
+  for (uint32_t bucket = 0; bucket < kBuckets; ++bucket) {
+    EXPECT_EQ(result.outcomes[bucket], PushOutcome::kAccepted);
+    EXPECT_TRUE(result.pulls[bucket].has_value);
+    EXPECT_EQ(values_[bucket].back(), 3);
+  }
+}
+
+TEST_F(RowsInPartsTest, AVersionThatIsNotThereEndsThePulls) {
+  Begin(/*push=*/false, /*pull=*/true);
+  EXPECT_EQ(Attempt(), ExchangeAttempts::Next::kSend);
+  EXPECT_EQ(Attempt(/*last=*/4), ExchangeAttempts::Next::kDone);
+  EXPECT_EQ(pulled_.size(), 5u);
+  EXPECT_TRUE(attempts_.result(absl::OkStatus()).pulls[3].has_value);
+  EXPECT_FALSE(attempts_.result(absl::OkStatus()).pulls[4].has_value);
+  EXPECT_FALSE(attempts_.result(absl::OkStatus()).pulls[7].has_value);
+}
+
+TEST_F(RowsInPartsTest, AfterAnOutcomeToActOnNoPullWaits) {
+  Begin(/*push=*/true, /*pull=*/true);
+  EXPECT_EQ(Attempt(kBuckets, v1::PUSH_OUTCOME_WITHHELD), ExchangeAttempts::Next::kSend);
+  while (pulled_.empty()) Attempt();
+  EXPECT_EQ(park_, 0u);
+  EXPECT_EQ(attempts_.result(absl::OkStatus()).outcomes[0], PushOutcome::kWithheld);
+  EXPECT_EQ(attempts_.result(absl::OkStatus()).outcomes[7], PushOutcome::kAccepted);
+}
+
+TEST_F(RowsInPartsTest, ABusyPsIsAskedForRoomForAllParts) {
+  Begin(/*push=*/true, /*pull=*/false);
+  EXPECT_EQ(Attempt(), ExchangeAttempts::Next::kSend);
+  EXPECT_EQ(Attempt(kBuckets, v1::PUSH_OUTCOME_BUSY), ExchangeAttempts::Next::kRetryBusy);
+  attempts_.AskForRoom(absl::Seconds(1));
+  NoCall call;
+  attempts_.FillRequest(v1::Identity(), 1, /*with_checksums=*/false, &call);
+  v1::ExchangeRequest request;
+  ASSERT_TRUE(request.ParseFromString(call.header));
+  EXPECT_TRUE(request.asks_for_room());
+  EXPECT_EQ(request.pushes_size(), 5);  // those that were not accepted
+  v1::ExchangeResponse response;
+  response.set_has_room(true);
+  PayloadReader payload;
+  ExchangeAttempts::Next next = ExchangeAttempts::Next::kDone;
+  ASSERT_EQ(attempts_.TakeReply(response.SerializeAsString(), &payload, false, &next),
+            absl::OkStatus());
+  ASSERT_EQ(next, ExchangeAttempts::Next::kSend);
+  while (Attempt() == ExchangeAttempts::Next::kSend) {
+  }
+  for (uint32_t bucket = 0; bucket < kBuckets; ++bucket) {
+    EXPECT_EQ(attempts_.result(absl::OkStatus()).outcomes[bucket], PushOutcome::kAccepted);
+  }
 }
 
 }  // namespace

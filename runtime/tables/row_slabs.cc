@@ -36,6 +36,11 @@ SlabPool::~SlabPool() {
 
 float* SlabPool::Allocate() {
   MutexLock lock(&mutex_);
+  if (!free_.empty()) {
+    float* const slab = free_.back();
+    free_.pop_back();
+    return slab;
+  }
   if (chunks_.empty() || chunk_bytes_ - used_ < slab_bytes_) {
     void* const memory =
         mmap(nullptr, chunk_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -47,6 +52,11 @@ float* SlabPool::Allocate() {
   char* const slab = chunks_.back() + used_;
   used_ += slab_bytes_;
   return reinterpret_cast<float*>(slab);
+}
+
+void SlabPool::GiveBack(const std::vector<float*>& slabs) {
+  MutexLock lock(&mutex_);
+  free_.insert(free_.end(), slabs.begin(), slabs.end());
 }
 
 uint64_t SlabPool::bytes() const {
@@ -68,11 +78,6 @@ uint32_t RowSlabs::Take() {
   }
   if (num_taken_ >> shift_ == slabs_.size()) slabs_.push_back(pool_->Allocate());
   return num_taken_++;
-}
-
-void RowSlabs::Clear() {
-  free_.clear();
-  num_taken_ = 0;
 }
 
 }  // namespace shoal

@@ -10,8 +10,7 @@
 namespace shoal {
 
 // Gives memory for rows of one width in slabs of 32 to 64 KiB, cut from chunks of 2 MiB, for which
-// the kernel uses huge pages where it can. Slabs are never given back: buckets reuse their rows.
-// Thread-safe.
+// the kernel uses huge pages where it can. Thread-safe.
 class SlabPool {
  public:
   // `row_floats` is a row's value with its slots, at least 1.
@@ -24,8 +23,10 @@ class SlabPool {
   // A power of two.
   size_t rows_per_slab() const { return rows_per_slab_; }
 
-  // Returns memory for rows_per_slab() rows, 64-byte aligned, all zeros.
+  // Returns memory for rows_per_slab() rows, 64-byte aligned, whose contents are undefined.
   float* Allocate() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Takes slabs of this pool back, to allocate them again.
+  void GiveBack(const std::vector<float*>& slabs) ABSL_LOCKS_EXCLUDED(mutex_);
   // The bytes of the chunks that are mapped.
   uint64_t bytes() const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -38,6 +39,7 @@ class SlabPool {
   mutable Mutex mutex_;
   std::vector<char*> chunks_ ABSL_GUARDED_BY(mutex_);
   size_t used_ ABSL_GUARDED_BY(mutex_) = 0;  // bytes of the last chunk
+  std::vector<float*> free_ ABSL_GUARDED_BY(mutex_);
 };
 
 // The rows of one bucket, by row number. A row never moves. Not thread-safe.
@@ -45,12 +47,13 @@ class RowSlabs {
  public:
   // `pool` must outlive the object.
   explicit RowSlabs(SlabPool* pool);
+  RowSlabs(const RowSlabs&) = delete;
+  RowSlabs& operator=(const RowSlabs&) = delete;
+  ~RowSlabs() { pool_->GiveBack(slabs_); }
 
   // Returns the number of a free row, whose contents are undefined.
   uint32_t Take();
   void GiveBack(uint32_t row) { free_.push_back(row); }
-  // Makes all rows free.
-  void Clear();
 
   float* operator[](uint32_t row) const {
     return slabs_[row >> shift_] + static_cast<size_t>(row & mask_) * row_floats_;

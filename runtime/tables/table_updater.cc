@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "ml/optim/all_finite.h"
+#include "ml/optim/rowwise_adagrad.h"
 
 namespace shoal {
 namespace {
@@ -114,9 +115,9 @@ bool TableUpdater::Apply(const Update& update, const float* gradients,
     step.gradient_scale = 1;
   }
   if (options_.rowwise) {
-    Update scaled = update;
-    scaled.scale = step.gradient_scale;
-    return ApplyRowwise(scaled, step.gradient, rows);
+    const auto epsilon = static_cast<float>(options_.optimizer.adagrad_epsilon);
+    return ApplyRowwiseAdagrad(
+        {step.learning_rate, step.gradient_scale, epsilon, step.gradient, rows.data(), n, dim()});
   }
   float* const values = scratch->value_.data();
   for (size_t r = 0; r < n; ++r) std::memcpy(values + r * dim(), rows[r], dim() * sizeof(float));
@@ -139,39 +140,6 @@ bool TableUpdater::Apply(const Update& update, const float* gradients,
     for (size_t r = 0; r < n; ++r) {
       std::memcpy(rows[r] + (k + 1) * dim(), step.new_slots[k] + r * dim(), dim() * sizeof(float));
     }
-  }
-  return finite;
-}
-
-// a' = a + mean(g^2);  v' = v - lr*g / (sqrt(a') + epsilon). The sum of squares is that of the
-// elements in order, in eight partial sums, on every machine.
-bool TableUpdater::ApplyRowwise(const Update& update, const float* gradients,
-                                absl::Span<float* const> rows) const {
-  constexpr size_t kPartialSums = 8;
-  const float epsilon = static_cast<float>(options_.optimizer.adagrad_epsilon);
-  bool finite = true;
-  for (size_t r = 0; r < rows.size(); ++r) {
-    float* const row = rows[r];
-    const float* const gradient = gradients + r * dim();
-    float sums[kPartialSums] = {};
-    size_t i = 0;
-    for (; i + kPartialSums <= dim(); i += kPartialSums) {
-      for (size_t j = 0; j < kPartialSums; ++j) {
-        const float g = gradient[i + j] * update.scale;
-        sums[j] += g * g;
-      }
-    }
-    for (size_t j = 0; i < dim(); ++i, ++j) {
-      const float g = gradient[i] * update.scale;
-      sums[j] += g * g;
-    }
-    const float square =
-        ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
-    const float accumulator = row[dim()] + square / static_cast<float>(dim());
-    const float factor = update.learning_rate / (std::sqrt(accumulator) + epsilon) * update.scale;
-    for (size_t e = 0; e < dim(); ++e) row[e] -= factor * gradient[e];
-    row[dim()] = accumulator;
-    finite = finite && AllFinite(row, dim() + 1);
   }
   return finite;
 }

@@ -82,8 +82,6 @@ class TableUpdater {
 
  private:
   TableUpdater(const TableOptions& options, uint64_t seed, std::unique_ptr<UpdateRule> rule);
-  bool ApplyRowwise(const Update& update, const float* gradients,
-                    absl::Span<float* const> rows) const;
 
   const TableOptions options_;
   const uint64_t seed_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/log.h"
 #include "base/status_macros.h"
@@ -16,62 +17,48 @@ constexpr size_t kScannedAtLeast = 64;
 
 }  // namespace
 
-Bucket::Bucket(const TableUpdater* updater, SlabPool* pool)
-    : updater_(*updater), dim_(updater->dim()), slabs_(pool), scratch_(*updater) {
-  CHECK_EQ(pool->row_floats(), updater->row_floats());
+Bucket::Bucket(const TableUpdater* updater, std::shared_ptr<SlabPool> pool)
+    : updater_(*updater),
+      dim_(updater->dim()),
+      rows_(std::make_shared<StoredRows>(std::move(pool), updater->options().idle_updates)),
+      scratch_(*updater) {
+  CHECK_EQ(rows_->pool->row_floats(), updater->row_floats());
 }
 
 absl::Status Bucket::Load(uint64_t version, const BucketRows& rows) {
   RETURN_IF_ERROR(CheckBucketRows(rows, version, updater_.row_floats()));
-  index_.Clear();
-  slabs_.Clear();
+  // The old rows are freed first, unless a cut still needs them.
+  const std::shared_ptr<SlabPool> pool = rows_->pool;
+  rows_.reset();
+  rows_ = std::make_shared<StoredRows>(pool, updater_.options().idle_updates);
   scanned_ = 0;
   sums_.Clear();
   undo_.Clear();
-  num_rows_ = rows.keys.size();
+  rows_->num_rows = rows.keys.size();
   for (size_t i = 0; i < rows.keys.size(); ++i) {
-    const uint32_t number = slabs_.Take();
-    std::memcpy(slabs_[number], rows.rows.data() + i * updater_.row_floats(),
+    const uint32_t number = rows_->slabs.Take();
+    std::memcpy(rows_->slabs[number], rows.rows.data() + i * updater_.row_floats(),
                 updater_.row_floats() * sizeof(float));
-    index_.Insert(rows.keys[i], number, rows.touched[i]);
+    rows_->index.Insert(rows.keys[i], number, StoredRows::StampOf(rows.touched[i]));
   }
   for (size_t i = 0; i < rows.counted_keys.size(); ++i) {
-    index_.Insert(rows.counted_keys[i], kNoRow, rows.counts[i]);
+    if (rows.counts[i] > 0) rows_->index.Insert(rows.counted_keys[i], kNoRow, rows.counts[i]);
   }
   return absl::OkStatus();
 }
 
-BucketRows Bucket::Save(uint64_t version) const {
-  std::vector<const RowIndex::Entry*> stored, counted;
-  index_.ForEach([&](const RowIndex::Entry& entry) {
-    if (!entry.has_row()) {
-      counted.push_back(&entry);
-    } else if (!IsIdle(entry.stamp, version)) {
-      stored.push_back(&entry);
-    }
-  });
-  const auto by_key = [](const RowIndex::Entry* a, const RowIndex::Entry* b) {
-    return a->key < b->key;
-  };
-  std::sort(stored.begin(), stored.end(), by_key);
-  std::sort(counted.begin(), counted.end(), by_key);
-  const size_t row_floats = updater_.row_floats();
-  BucketRows saved;
-  saved.rows.resize(stored.size() * row_floats);
-  for (const RowIndex::Entry* entry : stored) {
-    std::memcpy(saved.rows.data() + saved.keys.size() * row_floats, slabs_[entry->row()],
-                row_floats * sizeof(float));
-    saved.keys.push_back(entry->key);
-    saved.touched.push_back(entry->stamp);
-  }
-  for (const RowIndex::Entry* entry : counted) {
-    saved.counted_keys.push_back(entry->key);
-    saved.counts.push_back(entry->stamp);
-  }
-  return saved;
+std::shared_ptr<BucketCut> Bucket::Cut(uint64_t version) const {
+  return std::make_shared<BucketCut>(rows_, version);
 }
 
-uint64_t Bucket::bytes() const { return index_.bytes() + sums_.bytes() + undo_.bytes(); }
+uint64_t Bucket::bytes() const {
+  return rows_->index.bytes() + sums_.bytes() + undo_.bytes() + bytes_of_cuts();
+}
+
+uint64_t Bucket::bytes_of_cuts() const {
+  MutexLock lock(&rows_->mutex);
+  return rows_->bytes_of_cuts();
+}
 
 uint64_t Bucket::Sums::bytes() const {
   return index.bytes() + keys.capacity() * sizeof(uint64_t) + gradients.capacity() * sizeof(float);
@@ -127,14 +114,17 @@ bool Bucket::Apply(const Step& step) {
   update.step = static_cast<int64_t>(step.version) + 1;
   update.learning_rate = step.learning_rate;
   update.scale = step.scale;
+  MutexLock lock(&rows_->mutex);
   for (size_t begin = 0; begin < undo_.keys.size(); begin += TableUpdater::kBlockRows) {
     const size_t end = std::min(begin + TableUpdater::kBlockRows, undo_.keys.size());
     if (ApplyBlock(begin, end, update, step.version)) continue;
+    KeepForCuts(end);  // A row may get another number.
     RollBack(end);
     sums_.Clear();
     undo_.Clear();
     return false;
   }
+  KeepForCuts(undo_.keys.size());
   RemoveSomeIdle(kScannedAtLeast + kScannedPerRow * undo_.keys.size(), step.value_version);
   sums_.Clear();
   return true;
@@ -145,16 +135,16 @@ bool Bucket::ApplyBlock(size_t begin, size_t end, const TableUpdater::Update& up
   const RowIndex::Entry* entries[TableUpdater::kBlockRows];
   float* rows[TableUpdater::kBlockRows];
   const size_t n = end - begin;
-  index_.Find({undo_.keys.data() + begin, n}, entries);
+  rows_->index.Find({undo_.keys.data() + begin, n}, entries);
   for (size_t r = 0; r < n; ++r) {
     if (entries[r] == nullptr || !entries[r]->has_row()) continue;
-    const char* const row = reinterpret_cast<const char*>(slabs_[entries[r]->row()]);
+    const char* const row = reinterpret_cast<const char*>(rows_->slabs[entries[r]->row()]);
     for (size_t at = 0; at < updater_.row_floats() * sizeof(float); at += 64) {
       __builtin_prefetch(row + at, 1);
     }
   }
   // Rows that are stored first: an insertion may move entries.
-  const auto stamp = static_cast<uint32_t>(version + 1);
+  const uint32_t stamp = StoredRows::StampOf(version + 1);
   bool all_are_stored = true;
   for (size_t r = 0; r < n; ++r) {
     rows[r] = nullptr;
@@ -170,17 +160,17 @@ bool Bucket::ApplyBlock(size_t begin, size_t end, const TableUpdater::Update& up
       all_are_stored = false;
       continue;
     }
-    rows[r] = slabs_[entry->row()];
+    rows[r] = rows_->slabs[entry->row()];
     std::memcpy(undo_.row(begin + r, updater_.row_floats()), rows[r],
                 updater_.row_floats() * sizeof(float));
-    if (!IsIdle(entry->stamp, version)) {
+    if (!rows_->IsIdle(entry->stamp, version)) {
       entry->stamp = stamp;
     } else if (updater_.options().min_count <= 1) {
       entry->stamp = stamp;
       updater_.FillInitialRow(entry->key, rows[r]);
     } else {  // Its key has to be admitted again.
-      slabs_.GiveBack(entry->row());
-      --num_rows_;
+      rows_->slabs.GiveBack(entry->row());
+      --rows_->num_rows;
       entry->row_plus_one = 0;
       entry->stamp = 1;
       rows[r] = nullptr;
@@ -211,65 +201,73 @@ float* Bucket::Admit(size_t place, uint32_t stamp) {
   RowIndex::Entry* entry = nullptr;
   uint32_t count = 1;
   if (undo_.before[place] == Undo::kCounted) {
-    entry = index_.Find(key);
+    entry = rows_->index.Find(key);
     count = ++entry->stamp;
   }
   if (count < updater_.options().min_count) {
-    if (entry == nullptr) index_.Insert(key, kNoRow, count);
+    if (entry == nullptr) rows_->index.Insert(key, kNoRow, count);
     return nullptr;
   }
-  const uint32_t row = slabs_.Take();
-  ++num_rows_;
+  const uint32_t row = rows_->slabs.Take();
+  ++rows_->num_rows;
   if (entry == nullptr) {
-    index_.Insert(key, row, stamp);
+    rows_->index.Insert(key, row, stamp);
   } else {
     entry->row_plus_one = row + 1;
     entry->stamp = stamp;
   }
-  updater_.FillInitialRow(key, slabs_[row]);
-  return slabs_[row];
+  updater_.FillInitialRow(key, rows_->slabs[row]);
+  return rows_->slabs[row];
 }
 
 void Bucket::RollBack(size_t num_keys) {
   for (size_t i = 0; i < num_keys; ++i) {
-    RowIndex::Entry* entry = index_.Find(undo_.keys[i]);
-    const bool was_stored = undo_.before[i] == Undo::kStored || undo_.before[i] == Undo::kIdle;
+    RowIndex::Entry* entry = rows_->index.Find(undo_.keys[i]);
+    const bool was_stored = undo_.had_row(i);
     if (!was_stored && entry->has_row()) {
-      slabs_.GiveBack(entry->row());
-      --num_rows_;
+      rows_->slabs.GiveBack(entry->row());
+      --rows_->num_rows;
       entry->row_plus_one = 0;
     }
     if (was_stored && !entry->has_row()) {
-      entry->row_plus_one = slabs_.Take() + 1;
-      ++num_rows_;
+      entry->row_plus_one = rows_->slabs.Take() + 1;
+      ++rows_->num_rows;
     }
     if (undo_.before[i] == Undo::kAbsent) {
-      index_.Erase(undo_.keys[i]);
+      rows_->index.Erase(undo_.keys[i]);
       continue;
     }
     entry->stamp = undo_.stamps[i];
     if (!was_stored) continue;
-    std::memcpy(slabs_[entry->row()], undo_.row(i, updater_.row_floats()),
+    std::memcpy(rows_->slabs[entry->row()], undo_.row(i, updater_.row_floats()),
                 updater_.row_floats() * sizeof(float));
   }
 }
 
-bool Bucket::IsIdle(uint32_t stamp, uint64_t version) const {
-  const uint32_t most = updater_.options().idle_updates;
-  return most > 0 && version > uint64_t{stamp} + most;
+void Bucket::KeepForCuts(size_t num_keys) {
+  if (rows_->cuts.empty()) return;
+  for (size_t i = 0; i < num_keys; ++i) {
+    RowIndex::Entry before;
+    before.key = undo_.keys[i];
+    if (undo_.before[i] != Undo::kAbsent) before.stamp = undo_.stamps[i];
+    if (undo_.had_row(i)) before.row_plus_one = 1;
+    rows_->KeepForCuts(before, undo_.row(i, updater_.row_floats()));
+  }
 }
 
 // A row that is idle reads as one that was never trained from then on, so its memory can be reused
 // at any time after that, and which rows this update finds does not matter.
 void Bucket::RemoveSomeIdle(size_t num_entries, uint64_t oldest_readable) {
   if (updater_.options().idle_updates == 0) return;
-  index_.Scan(&scanned_, num_entries, [&](const RowIndex::Entry& entry) {
-    if (entry.has_row() && IsIdle(entry.stamp, oldest_readable)) idle_.push_back(entry.key);
+  rows_->index.Scan(&scanned_, num_entries, [&](const RowIndex::Entry& entry) {
+    if (entry.has_row() && rows_->IsIdle(entry.stamp, oldest_readable)) idle_.push_back(entry.key);
   });
   for (const uint64_t key : idle_) {
-    slabs_.GiveBack(index_.Find(key)->row());
-    index_.Erase(key);
-    --num_rows_;
+    const RowIndex::Entry& entry = *rows_->index.Find(key);
+    rows_->KeepForCuts(entry, rows_->slabs[entry.row()]);
+    rows_->slabs.GiveBack(entry.row());
+    rows_->index.Erase(key);
+    --rows_->num_rows;
   }
   idle_.clear();
 }
@@ -280,17 +278,18 @@ void Bucket::Read(uint64_t version, bool is_previous, absl::Span<const uint64_t>
   const RowIndex::Entry* entries[kGroup];
   for (size_t begin = 0; begin < keys.size(); begin += kGroup) {
     const size_t n = std::min(kGroup, keys.size() - begin);
-    index_.Find(keys.subspan(begin, n), entries);
+    rows_->index.Find(keys.subspan(begin, n), entries);
     for (size_t i = 0; i < n; ++i) {
       if (entries[i] != nullptr && entries[i]->has_row()) {
-        __builtin_prefetch(slabs_[entries[i]->row()]);
+        __builtin_prefetch(rows_->slabs[entries[i]->row()]);
       }
     }
     for (size_t i = 0; i < n; ++i) {
       const uint64_t key = keys[begin + i];
       const float* row = nullptr;
-      if (entries[i] != nullptr && entries[i]->has_row() && !IsIdle(entries[i]->stamp, version)) {
-        row = slabs_[entries[i]->row()];
+      if (entries[i] != nullptr && entries[i]->has_row() &&
+          !rows_->IsIdle(entries[i]->stamp, version)) {
+        row = rows_->slabs[entries[i]->row()];
       }
       if (is_previous) {
         const RowIndex::Entry* const touched = undo_.index.Find(key);
@@ -307,9 +306,7 @@ void Bucket::Read(uint64_t version, bool is_previous, absl::Span<const uint64_t>
 }
 
 const float* Bucket::ReadUndo(size_t place, uint64_t version) const {
-  const bool was_stored =
-      undo_.before[place] == Undo::kStored || undo_.before[place] == Undo::kIdle;
-  if (!was_stored || IsIdle(undo_.stamps[place], version)) return nullptr;
+  if (!undo_.had_row(place) || rows_->IsIdle(undo_.stamps[place], version)) return nullptr;
   return undo_.rows.data() + place * updater_.row_floats();
 }
 

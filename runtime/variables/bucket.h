@@ -3,15 +3,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 
+#include "runtime/tables/bucket_rows.h"
 #include "runtime/tables/row_index.h"
 #include "runtime/tables/row_slabs.h"
+#include "runtime/tables/stored_rows.h"
 #include "runtime/tables/table_updater.h"
-#include "runtime/variables/bucket_rows.h"
 #include "runtime/variables/row_payload.h"
 #include "runtime/variables/step_contributions.h"
 
@@ -33,20 +35,24 @@ namespace shoal {
 // For one thread at a time.
 class Bucket : public ContributionSum {
  public:
-  // Both must outlive the bucket. `pool` is of updater->row_floats().
-  Bucket(const TableUpdater* updater, SlabPool* pool);
+  // The updater must outlive the bucket. `pool` is of updater->row_floats().
+  Bucket(const TableUpdater* updater, std::shared_ptr<SlabPool> pool);
 
   // Starts a lineage with the rows of a checkpoint. DATA_LOSS if they cannot be those of a bucket
   // at the version: keys that do not rise, arrays of different lengths, a number that is not
   // finite.
   absl::Status Load(uint64_t version, const BucketRows& rows);
-  // Returns the rows of the current value, which has this version.
-  BucketRows Save(uint64_t version) const;
+  // Returns the rows of the current value, which has this version. The cut stays as it is, also
+  // after another Load, and may be read on another thread while this bucket is updated.
+  std::shared_ptr<BucketCut> Cut(uint64_t version) const;
 
   size_t dim() const { return dim_; }
-  size_t num_rows() const { return num_rows_; }
-  // The bytes of the index, the undo list and the sums; the pool counts the rows.
+  size_t num_rows() const { return rows_->num_rows; }
+  // The bytes of the index, the undo list, the sums and the rows that cuts keep; the pool counts
+  // the current rows.
   uint64_t bytes() const;
+  // The bytes of the rows that cuts keep because they have changed.
+  uint64_t bytes_of_cuts() const;
 
   // Adds a payload of kRows that PayloadFits has accepted, times the weight.
   void Add(const Payload& payload, float weight, bool is_first) override;
@@ -86,6 +92,7 @@ class Bucket : public ContributionSum {
       kStored,   // it had a row
       kIdle,     // it had an idle row, and is counted now
     };
+    bool had_row(size_t place) const { return before[place] == kStored || before[place] == kIdle; }
     RowIndex index;
     std::vector<uint64_t> keys;
     std::vector<Before> before;
@@ -97,7 +104,6 @@ class Bucket : public ContributionSum {
     void Clear();
   };
 
-  bool IsIdle(uint32_t stamp, uint64_t version) const;
   bool ApplyBlock(size_t begin, size_t end, const TableUpdater::Update& update, uint64_t version);
   // Counts the key at this place of the undo list and returns its new row, or null if it is not
   // admitted yet.
@@ -105,13 +111,13 @@ class Bucket : public ContributionSum {
   void RollBack(size_t num_keys);
   void RemoveSomeIdle(size_t num_entries, uint64_t oldest_readable);
   const float* ReadUndo(size_t place, uint64_t version) const;
+  // Keeps these keys of the undo list, as they were, for the cuts that lack them.
+  void KeepForCuts(size_t num_keys);
 
   const TableUpdater& updater_;
   const size_t dim_;
-  RowIndex index_;
-  RowSlabs slabs_;
-  size_t num_rows_ = 0;
-  size_t scanned_ = 0;  // where the search for idle rows continues
+  std::shared_ptr<StoredRows> rows_;  // another one after each Load
+  size_t scanned_ = 0;                // where the search for idle rows continues
   TableUpdater::Scratch scratch_;
   std::vector<float> some_gradients_;
   std::vector<uint64_t> idle_;

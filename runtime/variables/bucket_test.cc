@@ -17,6 +17,8 @@
 
 #include "base/random.h"
 #include "base/status_matchers.h"
+#include "runtime/tables/bucket_rows.h"
+#include "runtime/tables/stored_rows.h"
 #include "runtime/variables/row_payload.h"
 #include "runtime/variables/staging_pool.h"
 #include "runtime/variables/step_contributions.h"
@@ -131,7 +133,8 @@ class SimpleBucket {
 // A bucket with the bookkeeping of its slice, as SliceStore combines them.
 class SyncBucket {
  public:
-  SyncBucket(const TableUpdater* updater, SlabPool* pool) : bucket_(updater, pool) {}
+  SyncBucket(const TableUpdater* updater, const std::shared_ptr<SlabPool>& pool)
+      : bucket_(updater, pool) {}
 
   absl::Status Load(uint64_t version, const BucketRows& rows, uint32_t num_positions) {
     sync_.Reset(version, version, num_positions);
@@ -140,7 +143,8 @@ class SyncBucket {
   }
   uint64_t version() const { return sync_.version(); }
   const Bucket& rows() const { return bucket_; }
-  BucketRows Save() const { return bucket_.Save(version()); }
+  std::shared_ptr<BucketCut> Cut() const { return bucket_.Cut(version()); }
+  BucketRows Save() const { return Cut()->ReadAll(); }
 
   PushOutcome Push(uint64_t step, uint32_t position, const Contribution& one) {
     std::vector<char> bytes(RowPayloadBytes(one.keys.size(), kDim));
@@ -199,12 +203,20 @@ std::map<uint64_t, std::vector<float>> Stored(const BucketRows& saved) {
   return stored;
 }
 
+void ExpectSame(const BucketRows& one, const BucketRows& other) {
+  EXPECT_EQ(one.keys, other.keys);
+  EXPECT_EQ(one.touched, other.touched);
+  EXPECT_EQ(one.rows, other.rows);
+  EXPECT_EQ(one.counted_keys, other.counted_keys);
+  EXPECT_EQ(one.counts, other.counts);
+}
+
 class BucketTest : public ::testing::Test {
  protected:
   void Make(const TableOptions& options, uint32_t positions = 1) {
     updater_ = TableUpdater::Create(options, kSeed).value();
-    pool_ = std::make_unique<SlabPool>(updater_->row_floats());
-    bucket_ = std::make_unique<SyncBucket>(updater_.get(), pool_.get());
+    pool_ = std::make_shared<SlabPool>(updater_->row_floats());
+    bucket_ = std::make_unique<SyncBucket>(updater_.get(), pool_);
     ASSERT_OK(bucket_->Load(0, BucketRows(), positions));
   }
 
@@ -227,7 +239,7 @@ class BucketTest : public ::testing::Test {
   }
 
   std::unique_ptr<TableUpdater> updater_;
-  std::unique_ptr<SlabPool> pool_;
+  std::shared_ptr<SlabPool> pool_;
   std::unique_ptr<SyncBucket> bucket_;
   uint64_t drawn_ = 0;
 };
@@ -244,7 +256,7 @@ struct Rule {
 class BucketRuleTest : public BucketTest, public ::testing::WithParamInterface<Rule> {};
 
 // The contributions arrive in random order and repeatedly, some batches are skipped, and both
-// versions are read between the arrivals.
+// versions are read between the arrivals. Cuts are read some steps after they were taken.
 TEST_P(BucketRuleTest, HasTheBytesOfItsDefinitionWhateverTheOrderOfArrival) {
   constexpr uint32_t kPositions = 4;
   constexpr uint64_t kNumKeys = 700;
@@ -256,6 +268,12 @@ TEST_P(BucketRuleTest, HasTheBytesOfItsDefinitionWhateverTheOrderOfArrival) {
   Make(options, kPositions);
   SimpleBucket simple(updater_.get());
   std::map<uint64_t, SimpleBucket> before;  // by step
+  struct Held {
+    std::shared_ptr<BucketCut> cut;
+    BucketRows rows;
+    BucketCut::Selection selection;
+  };
+  std::vector<Held> held;
   for (uint64_t step = 0; step < 60; ++step) {
     std::vector<Contribution> contributions;
     std::vector<uint32_t> arrivals;
@@ -296,6 +314,19 @@ TEST_P(BucketRuleTest, HasTheBytesOfItsDefinitionWhateverTheOrderOfArrival) {
       }
     }
     ASSERT_EQ(Stored(bucket_->Save()), simple.Stored()) << "step " << step;
+    for (const Held& one : held) {
+      ExpectSame(one.cut->ReadAll(), one.rows);
+      EXPECT_EQ(one.cut->size().rows, one.rows.keys.size());
+      EXPECT_EQ(one.cut->size().counted, one.rows.counted_keys.size());
+      BucketRows selected;
+      one.cut->Read(one.selection, &selected);
+      ExpectSame(selected, one.rows);
+    }
+    if (!held.empty() && Random(3) == 0) held.erase(held.begin() + Random(held.size()));
+    if (held.size() < 4 && Random(2) == 0) {
+      const std::shared_ptr<BucketCut> cut = bucket_->Cut();
+      held.push_back({cut, cut->ReadAll(), cut->Select(std::nullopt)});
+    }
   }
   EXPECT_GT(simple.Stored().size(), 100u);
 }
@@ -342,7 +373,9 @@ TEST_F(BucketTest, AnUpdateThatIsNotFiniteChangesNothing) {
   for (uint64_t key = 0; key < 200; ++key) many.keys.push_back(key);
   many.gradients.assign(many.keys.size() * kDim, 1);
   for (uint64_t step = 0; step < 2; ++step) PushOne(step, many, bucket_.get());
-  const BucketRows before = bucket_->Save();
+  const std::shared_ptr<BucketCut> cut = bucket_->Cut();
+  const BucketCut::Selection selection = cut->Select(std::nullopt);
+  const BucketRows before = cut->ReadAll();
   ASSERT_EQ(before.keys.size(), 200u);
   many.keys.back() = 500;  // a key that is only counted
   many.gradients[150 * kDim] = 3e38f;
@@ -353,6 +386,9 @@ TEST_F(BucketTest, AnUpdateThatIsNotFiniteChangesNothing) {
   EXPECT_EQ(after.touched, before.touched);
   EXPECT_EQ(after.rows, before.rows);
   EXPECT_TRUE(after.counted_keys.empty());
+  BucketRows selected;
+  cut->Read(selection, &selected);
+  ExpectSame(selected, before);
 }
 
 TEST_F(BucketTest, ACheckpointOfRowsAndCountsContinuesWithTheSameBytes) {
@@ -363,7 +399,7 @@ TEST_F(BucketTest, ACheckpointOfRowsAndCountsContinuesWithTheSameBytes) {
   std::vector<Contribution> contributions;
   for (int i = 0; i < 40; ++i) contributions.push_back(RandomContribution(300, 60));
   for (uint64_t step = 0; step < 20; ++step) PushOne(step, contributions[step], bucket_.get());
-  SyncBucket copy(updater_.get(), pool_.get());
+  SyncBucket copy(updater_.get(), pool_);
   ASSERT_OK(copy.Load(20, bucket_->Save(), 1));
   for (uint64_t step = 20; step < 40; ++step) {
     PushOne(step, contributions[step], bucket_.get());
@@ -372,6 +408,88 @@ TEST_F(BucketTest, ACheckpointOfRowsAndCountsContinuesWithTheSameBytes) {
   EXPECT_EQ(Stored(copy.Save()), Stored(bucket_->Save()));
   EXPECT_EQ(copy.Save().counted_keys, bucket_->Save().counted_keys);
   EXPECT_EQ(copy.Save().counts, bucket_->Save().counts);
+}
+
+TEST_F(BucketTest, ACutKeepsOnlyTheRowsThatChange) {
+  Make(Options(OptimizerKind::kAdagrad));
+  const Contribution many = RandomContribution(100000, 20000);
+  PushOne(0, many, bucket_.get());
+  const BucketRows before = bucket_->Save();
+  const std::shared_ptr<BucketCut> cut = bucket_->Cut();
+  EXPECT_EQ(bucket_->rows().bytes_of_cuts(), 0u);
+  Contribution few;
+  few.keys.assign(many.keys.begin(), many.keys.begin() + 50);
+  few.gradients.assign(few.keys.size() * kDim, 1);
+  uint64_t bytes = 0;
+  for (uint64_t step = 1; step < 6; ++step) {
+    PushOne(step, few, bucket_.get());
+    if (step == 1) bytes = bucket_->rows().bytes_of_cuts();
+  }
+  EXPECT_GT(bytes, 50 * updater_->row_floats() * sizeof(float));
+  EXPECT_LT(bytes, 400 * updater_->row_floats() * sizeof(float));
+  EXPECT_EQ(bucket_->rows().bytes_of_cuts(), bytes);
+  ExpectSame(cut->ReadAll(), before);
+  EXPECT_EQ(bucket_->Cut()->Select(1).rows.size(), 50u);
+  cut->Release();
+  EXPECT_EQ(bucket_->rows().bytes_of_cuts(), 0u);
+}
+
+TEST_F(BucketTest, ACutOutlivesItsBucketAndAnotherLoad) {
+  Make(Options(OptimizerKind::kSgd));
+  PushOne(0, RandomContribution(3000, 1500), bucket_.get());
+  const BucketRows before = bucket_->Save();
+  const std::shared_ptr<BucketCut> cut = bucket_->Cut();
+  const uint64_t bytes = pool_->bytes();
+  ASSERT_OK(bucket_->Load(0, BucketRows(), 1));
+  PushOne(0, RandomContribution(3000, 1500), bucket_.get());
+  ExpectSame(cut->ReadAll(), before);
+  bucket_.reset();
+  ExpectSame(cut->ReadAll(), before);
+  EXPECT_LE(pool_->bytes(), 2 * bytes);
+}
+
+TEST_F(BucketTest, ARowsMemoryIsReusedAfterALoad) {
+  Make(Options(OptimizerKind::kSgd));
+  const Contribution many = RandomContribution(100000, 20000);
+  PushOne(0, many, bucket_.get());
+  const uint64_t bytes = pool_->bytes();
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_OK(bucket_->Load(0, BucketRows(), 1));
+    PushOne(0, many, bucket_.get());
+  }
+  EXPECT_EQ(pool_->bytes(), bytes);
+}
+
+TEST_F(BucketTest, RowsOfVersionZeroAreStored) {
+  Make(Options(OptimizerKind::kSgd));
+  const BucketRows given{{1, 2}, {0, 0}, std::vector<float>(2 * kDim, 1), {}, {}};
+  ASSERT_OK(bucket_->Load(0, given, 1));
+  EXPECT_EQ(bucket_->Read(0, 2), std::vector<float>(kDim, 1));
+  ExpectSame(bucket_->Save(), given);
+  PushOne(0, {{2}, std::vector<float>(kDim, 1), 1}, bucket_.get());
+  EXPECT_EQ(bucket_->Read(0, 2), std::vector<float>(kDim, 1));
+  EXPECT_EQ(bucket_->Read(1, 2), std::vector<float>(kDim, 1 - kRate));
+  EXPECT_THAT(bucket_->Save().touched, ElementsAre(0, 1));
+}
+
+TEST(SortByKeyTest, SortsKeysOfAllSizes) {
+  for (const size_t size : {0, 1, 100, 5000}) {
+    for (const uint64_t factor : {uint64_t{1}, uint64_t{0x123456789abcdef1}}) {
+      std::vector<RowIndex::Entry> entries(size);
+      for (size_t i = 0; i < size; ++i) {
+        entries[i].key = (i * 7919 % 5003) * factor;
+        entries[i].stamp = static_cast<uint32_t>(i);
+      }
+      std::vector<RowIndex::Entry> sorted = entries;
+      std::sort(sorted.begin(), sorted.end(),
+                [](const RowIndex::Entry& a, const RowIndex::Entry& b) { return a.key < b.key; });
+      SortByKey(&entries);
+      for (size_t i = 0; i < size; ++i) {
+        ASSERT_EQ(entries[i].key, sorted[i].key);
+        ASSERT_EQ(entries[i].stamp, sorted[i].stamp);
+      }
+    }
+  }
 }
 
 TEST_F(BucketTest, RowsThatCannotBeThoseOfABucketAreRefused) {

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 
-#include "runtime/variables/bucket_rows.h"
+#include "runtime/tables/bucket_rows.h"
 #include "runtime/variables/contribution.h"
 #include "runtime/variables/fold.h"
 

@@ -8,7 +8,7 @@
 #include "absl/types/span.h"
 
 #include "base/interval_set.h"
-#include "runtime/variables/bucket_rows.h"
+#include "runtime/tables/bucket_rows.h"
 
 namespace shoal {
 

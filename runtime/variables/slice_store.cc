@@ -288,7 +288,7 @@ void SliceStore::EmitCutPart(const SliceState& state, uint64_t cut, uint64_t ver
   const bool is_sync = options_.synchronous && state.is_versioned();
   part.value_version = is_sync ? state.sync.value_version() : version;
   if (state.bucket != nullptr) {
-    part.rows = std::make_shared<const BucketRows>(state.bucket->Save(part.version));
+    part.rows = state.bucket->Cut(part.version);
   } else {
     part.value = state.values.value();
     part.slots = state.values.slots();

@@ -264,7 +264,7 @@ class SliceStore {
   std::vector<VariableUpdater> updaters_;  // indexed by variable
   struct Table {
     std::unique_ptr<TableUpdater> updater;
-    std::unique_ptr<SlabPool> pool;
+    std::shared_ptr<SlabPool> pool;
     uint32_t rate_index = 0;
   };
   std::map<uint32_t, Table> tables_;  // by variable

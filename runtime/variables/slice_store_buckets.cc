@@ -15,7 +15,7 @@ absl::Status SliceStore::AddTable(const v1::VariableSpec& spec) {
   ASSIGN_OR_RETURN(const TableSettings settings, TableSettingsFrom(spec, options_.update));
   Table table;
   ASSIGN_OR_RETURN(table.updater, TableUpdater::Create(settings.options, options_.seed));
-  table.pool = std::make_unique<SlabPool>(table.updater->row_floats());
+  table.pool = std::make_shared<SlabPool>(table.updater->row_floats());
   ASSIGN_OR_RETURN(table.rate_index, rules_->AddRate(settings.schedule));
   tables_.emplace(static_cast<uint32_t>(updaters_.size() - 1), std::move(table));
   return absl::OkStatus();
@@ -23,7 +23,7 @@ absl::Status SliceStore::AddTable(const v1::VariableSpec& spec) {
 
 std::unique_ptr<Bucket> SliceStore::MakeBucket(uint32_t slice) {
   Table& table = tables_[table_[slice].variable];
-  return std::make_unique<Bucket>(table.updater.get(), table.pool.get());
+  return std::make_unique<Bucket>(table.updater.get(), table.pool);
 }
 
 absl::Status SliceStore::LoadBucket(SliceState& state, const LoadOptions& options,

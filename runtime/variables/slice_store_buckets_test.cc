@@ -213,7 +213,7 @@ TEST(SliceStoreBucketsTest, ACutContainsTheRowsAndALoadRestoresThem) {
   for (const SliceStoreEvents::CutPart& part : t.TakeEvents().cuts) {
     EXPECT_EQ(part.cut, 2u);
     EXPECT_EQ(part.rows == nullptr, part.slice == 0) << "slice " << part.slice;
-    if (part.rows != nullptr) rows[part.slice] = *part.rows;
+    if (part.rows != nullptr) rows[part.slice] = part.rows->ReadAll();
   }
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_THAT(rows[1].keys, ElementsAre(a));

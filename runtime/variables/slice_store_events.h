@@ -6,11 +6,12 @@
 #include <vector>
 
 #include "base/interval_set.h"
-#include "runtime/variables/bucket_rows.h"
 #include "runtime/variables/metric_sums.h"
 #include "runtime/variables/version_buffer.h"
 
 namespace shoal {
+
+class BucketCut;
 
 // The events since they were last taken, in order. Within a lineage no event is lost or repeated.
 struct SliceStoreEvents {
@@ -31,7 +32,7 @@ struct SliceStoreEvents {
     uint64_t staleness = 0;  // ASYNC
     MetricSums metrics;      // summed like the loss
   };
-  // One slice of a cut. The buffers are immutable while held.
+  // One slice of a cut. The buffers and the rows are immutable while held.
   struct CutPart {
     uint64_t cut = 0;  // the cut's version
     uint32_t slice = 0;
@@ -42,9 +43,9 @@ struct SliceStoreEvents {
     VersionBufferRef value;
     // All slots one after another (see VariableUpdater::slot_stride); null if there are none.
     VersionBufferRef slots;
-    std::shared_ptr<const BucketRows> rows;  // of a bucket, which has neither value nor slots
-    std::vector<EpochBatches> applied;       // ASYNC: the batches that the value contains
-    bool completes_cut = false;              // it is the last part of this store
+    std::shared_ptr<BucketCut> rows;    // of a bucket, which has neither value nor slots
+    std::vector<EpochBatches> applied;  // ASYNC: the batches that the value contains
+    bool completes_cut = false;         // it is the last part of this store
   };
   // SYNC with clipping by global norm: the slice has all contributions of `step` and waits for
   // ApplyScale.

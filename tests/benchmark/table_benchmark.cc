@@ -58,8 +58,7 @@ class Table {
   Table(std::string name, const TableOptions& options, uint64_t num_keys, bool is_zipf)
       : name_(std::move(name)),
         updater_(TableUpdater::Create(options, 1).value()),
-        pool_(updater_->row_floats()),
-        bucket_(updater_.get(), &pool_) {
+        bucket_(updater_.get(), std::make_shared<SlabPool>(updater_->row_floats())) {
     std::vector<float> row(updater_->row_floats(), 0.5f);
     BucketRows rows;
     for (uint64_t rank = 0; rank < num_keys; ++rank) rows.keys.push_back(MixBits(rank));
@@ -124,7 +123,6 @@ class Table {
  private:
   const std::string name_;
   const std::unique_ptr<TableUpdater> updater_;
-  SlabPool pool_;
   Bucket bucket_;
   std::vector<std::vector<uint64_t>> batches_;
   std::vector<float> gradients_, values_;

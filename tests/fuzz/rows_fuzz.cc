@@ -8,7 +8,9 @@
 
 #include "absl/strings/string_view.h"
 
+#include "runtime/tables/bucket_rows.h"
 #include "runtime/tables/row_slabs.h"
+#include "runtime/tables/stored_rows.h"
 #include "runtime/tables/table_updater.h"
 #include "runtime/variables/bucket.h"
 #include "runtime/variables/contribution.h"
@@ -52,8 +54,7 @@ void TryPayload(const TableUpdater& updater, absl::string_view input, size_t mis
     CheckFuzzed(rows->keys[i - 1] < rows->keys[i]);
   }
   if (!RowsAreFinite(*rows, kDim)) return;
-  SlabPool pool(updater.row_floats());
-  Bucket bucket(&updater, &pool);
+  Bucket bucket(&updater, std::make_shared<SlabPool>(updater.row_floats()));
   std::vector<float> values(rows->keys.size() * kDim);
   uint64_t version = 0;
   for (; version < kVersion; ++version) {
@@ -65,10 +66,9 @@ void TryPayload(const TableUpdater& updater, absl::string_view input, size_t mis
     bucket.Read(version, /*is_previous=*/true, rows->keys, values.data());
     bucket.Read(version + 1, /*is_previous=*/false, rows->keys, values.data());
   }
-  const BucketRows saved = bucket.Save(version);
+  const BucketRows saved = bucket.Cut(version)->ReadAll();
   CheckFuzzed(CheckBucketRows(saved, version, updater.row_floats()).ok());
-  SlabPool other_pool(updater.row_floats());
-  Bucket other(&updater, &other_pool);
+  Bucket other(&updater, std::make_shared<SlabPool>(updater.row_floats()));
   CheckFuzzed(other.Load(version, saved).ok());
   std::vector<float> loaded(values.size());
   other.Read(version, /*is_previous=*/false, rows->keys, loaded.data());
@@ -95,12 +95,11 @@ void TryBucket(const TableUpdater& updater, absl::string_view input) {
       !take(&rows.rows, input.size() / sizeof(float))) {
     return;
   }
-  SlabPool pool(updater.row_floats());
-  Bucket bucket(&updater, &pool);
+  Bucket bucket(&updater, std::make_shared<SlabPool>(updater.row_floats()));
   const absl::Status loaded = bucket.Load(kVersion, rows);
   CheckFuzzed(loaded.ok() == CheckBucketRows(rows, kVersion, updater.row_floats()).ok());
   if (!loaded.ok()) return;
-  const BucketRows saved = bucket.Save(kVersion);
+  const BucketRows saved = bucket.Cut(kVersion)->ReadAll();
   CheckFuzzed(CheckBucketRows(saved, kVersion, updater.row_floats()).ok());
   CheckFuzzed(saved.keys.size() <= rows.keys.size());
 }

@@ -1,5 +1,5 @@
-#ifndef SHOAL_RUNTIME_VARIABLES_BUCKET_ROWS_H_
-#define SHOAL_RUNTIME_VARIABLES_BUCKET_ROWS_H_
+#ifndef SHOAL_RUNTIME_TABLES_BUCKET_ROWS_H_
+#define SHOAL_RUNTIME_TABLES_BUCKET_ROWS_H_
 
 #include <cstdint>
 #include <vector>
@@ -19,4 +19,4 @@ struct BucketRows {
 
 }  // namespace shoal
 
-#endif  // SHOAL_RUNTIME_VARIABLES_BUCKET_ROWS_H_
+#endif  // SHOAL_RUNTIME_TABLES_BUCKET_ROWS_H_
