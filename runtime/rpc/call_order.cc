@@ -10,7 +10,7 @@ uint64_t CallOrder::Begin() {
   return ++last_call_;
 }
 
-void CallOrder::IsOf(const v1::Identity& member, uint64_t call) {
+void CallOrder::NoteCall(const v1::Identity& member, uint64_t call) {
   if (member.member().index() > kMaxMemberIndex) return;
   MutexLock lock(&mutex_);
   Last& last = last_[{member.member().job(), member.member().index()}];

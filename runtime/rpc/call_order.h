@@ -24,7 +24,7 @@ class CallOrder {
   // Returns the number of a new call. Numbers rise.
   uint64_t Begin() ABSL_LOCKS_EXCLUDED(mutex_);
   // Notes that this incarnation of the member made the call.
-  void IsOf(const v1::Identity& member, uint64_t call) ABSL_LOCKS_EXCLUDED(mutex_);
+  void NoteCall(const v1::Identity& member, uint64_t call) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Calls `then` unless a later call of the same incarnation of the member is known. No later call
   // is noted while `then` runs.

@@ -26,16 +26,16 @@ TEST(CallOrderTest, OnlyALaterCallOfTheSameLifeCounts) {
   const uint64_t first = order.Begin();
   const v1::Identity ps = Member(0, 7);
   EXPECT_TRUE(IsLast(&order, ps, first));
-  order.IsOf(ps, first);
+  order.NoteCall(ps, first);
   EXPECT_TRUE(IsLast(&order, ps, first));
-  order.IsOf(Member(1, 7), order.Begin());
+  order.NoteCall(Member(1, 7), order.Begin());
   EXPECT_TRUE(IsLast(&order, ps, first)) << "another member";
   const uint64_t second = order.Begin();
-  order.IsOf(ps, second);
-  order.IsOf(ps, first);  // told late
+  order.NoteCall(ps, second);
+  order.NoteCall(ps, first);  // It is noted late.
   EXPECT_FALSE(IsLast(&order, ps, first));
   EXPECT_TRUE(IsLast(&order, ps, second));
-  order.IsOf(Member(0, 8), order.Begin());
+  order.NoteCall(Member(0, 8), order.Begin());
   EXPECT_TRUE(IsLast(&order, ps, first)) << "a process that takes its place must not wait for it";
 }
 

@@ -52,7 +52,7 @@ class GrpcChiefService : public v1::ChiefService::Service {
     if (status.ok()) {
       v1::Identity registered = request->identity();
       registered.set_incarnation(response->incarnation());
-      order_.IsOf(registered, call);
+      order_.NoteCall(registered, call);
       if (is_gone()) Disconnect(registered, call);
     }
     return AnswerOf(context, status);
@@ -62,7 +62,7 @@ class GrpcChiefService : public v1::ChiefService::Service {
     const absl::Status allowed = callers_.CheckSender(context, request->identity());
     if (!allowed.ok()) return AnswerOf(context, allowed);
     const uint64_t call = order_.Begin();
-    order_.IsOf(request->identity(), call);
+    order_.NoteCall(request->identity(), call);
     const absl::Status status = target_->Heartbeat(*request, response);
     // The heartbeat has waited here; its sender is gone if it is not interested in the answer.
     if (context != nullptr && context->IsCancelled()) Disconnect(request->identity(), call);

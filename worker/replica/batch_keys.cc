@@ -58,7 +58,7 @@ absl::Status BatchKeys::FindKeys(const LoadedBatch& batch, const TableLookups& l
     std::vector<int32_t>& places = out->places[f];
     places.resize(keys.size());
     for (size_t i = 0; i < keys.size(); ++i) {
-      places[i] = static_cast<int32_t>(NumberOf(static_cast<uint64_t>(keys[i])));
+      places[i] = static_cast<int32_t>(FindOrAddNumber(static_cast<uint64_t>(keys[i])));
     }
   }
   SortByBucket(lookups.table, out);
@@ -68,7 +68,7 @@ absl::Status BatchKeys::FindKeys(const LoadedBatch& batch, const TableLookups& l
   return absl::OkStatus();
 }
 
-uint32_t BatchKeys::NumberOf(uint64_t key) {
+uint32_t BatchKeys::FindOrAddNumber(uint64_t key) {
   const size_t mask = cells_.size() - 1;
   for (size_t cell = (key * kMultiplier) >> cell_shift_;; cell = (cell + 1) & mask) {
     const uint32_t number = cells_[cell];

@@ -65,7 +65,7 @@ class BatchKeys : public BatchDigest {
 
   absl::Status FindKeys(const LoadedBatch& batch, const TableLookups& lookups, TableKeys* out);
   // Returns the number of the key among those found, which it adds if it is new.
-  uint32_t NumberOf(uint64_t key);
+  uint32_t FindOrAddNumber(uint64_t key);
   void SortByBucket(uint32_t table, TableKeys* out);
 
   const SliceTable& slices_;
