@@ -1,6 +1,6 @@
 // Counts the allocations of a test's program by operator new. Linking this library replaces the
-// operators of the whole program, so a test that uses it is a program of its own; not under address
-// sanitizer, which has operators of its own.
+// operators of the whole program, so only a test that is a program of its own may use it. It does
+// not work under the address sanitizer, which replaces the same operators.
 #ifndef SHOAL_BASE_ALLOCATION_COUNT_H_
 #define SHOAL_BASE_ALLOCATION_COUNT_H_
 

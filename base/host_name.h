@@ -1,4 +1,4 @@
-// The names that this machine has for itself.
+// The name of this machine.
 #ifndef SHOAL_BASE_HOST_NAME_H_
 #define SHOAL_BASE_HOST_NAME_H_
 
@@ -6,7 +6,7 @@
 
 namespace shoal {
 
-// Returns the name with its domain, if the system knows one; "" if it has none.
+// Returns the host name, with its domain if the system knows one; "" if the machine has no name.
 std::string HostName();
 
 }  // namespace shoal

@@ -57,7 +57,7 @@ class LogMessage {
   std::ostringstream stream_;
 };
 
-// Same as LogMessage; tells the compiler that control does not return.
+// The same as LogMessage for kFatal. The compiler knows that control does not return.
 class FatalLogMessage : public LogMessage {
  public:
   FatalLogMessage(const char* file, int line, const char* what)

@@ -1,4 +1,5 @@
-// A chief that a scheduler started waits for the one before it to let go of the run's directory.
+// Lets a chief that a scheduler started wait until the one before it has released the run's
+// directory.
 #ifndef SHOAL_CHIEF_AWAIT_DIRECTORY_H_
 #define SHOAL_CHIEF_AWAIT_DIRECTORY_H_
 
@@ -11,11 +12,11 @@ namespace shoal {
 
 struct TaskOptions;
 
-// Takes the chief's lock on `options.run.out()`, which must exist. One that is held, by a chief
-// that still writes its last checkpoint or on a host that is gone, is waited for up to
-// `cluster.wait_seconds`; every `log_every` the log tells who holds it, since when, and until when
-// this waits, and the task's pages show it. UNAVAILABLE: still held then. CANCELLED: shutdown was
-// requested. Other errors as RunLock::Acquire.
+// Takes the chief's lock on `options.run.out()`, which must exist. Another chief may hold it that
+// still writes its last checkpoint, or whose host is gone; the function waits for this lock up to
+// `cluster.wait_seconds`. Every `log_every` it logs who holds the lock, since when, and how long it
+// will wait, and the task's pages show this. Returns UNAVAILABLE if the lock is still held then,
+// CANCELLED if shutdown was requested, and the other errors of RunLock::Acquire.
 absl::StatusOr<RunLock> AwaitDirectory(const TaskOptions& options,
                                        absl::Duration log_every = absl::Seconds(10));
 

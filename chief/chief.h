@@ -19,35 +19,38 @@
 
 namespace shoal {
 
-// Writes the records of a session. One thread writes lines, another one checkpoints and terms,
-// because they may take seconds; each in order. ABORTED: another chief has taken the
-// run over, nothing was written.
+// Writes the records of a session. One thread writes lines, and another one writes checkpoints and
+// terms, because these may take seconds; each thread writes in order. ABORTED means that another
+// chief has taken the run over and nothing was written.
 class SessionRecorder {
  public:
   virtual ~SessionRecorder() = default;
 
-  // Lines.
+  // Called by the thread that writes lines.
   virtual void Record(const StepLine& line) = 0;
   virtual absl::Status Record(const RolledBack& rolled_back) = 0;
   virtual void Record(const TrainingStarts& starts) = 0;
 
-  // Checkpoints.
+  // Called by the thread that writes checkpoints.
   virtual absl::Status Publish(const ManifestToWrite& manifest) = 0;
   virtual absl::Status Export(const ModelExport& wanted) = 0;
-  // The session rests on the manifest published last: older checkpoints may be removed.
+  // The session will resume from the manifest that was published last, so older checkpoints may be
+  // removed.
   virtual void OnCheckpointAccepted() = 0;
-  // Removes what there is of one that could not be made.
+  // Removes the files of a checkpoint that could not be completed.
   virtual absl::Status OnCheckpointFailed(const CutGivenUp& cut) = 0;
-  // Checkpoints above the step are void.
+  // Removes the checkpoints of later steps, which are void.
   virtual absl::Status DiscardAbove(uint64_t step) = 0;
 
-  // A note that was logged. It does not wait for the lines before it.
+  // Receives a note that was logged, perhaps before the lines that belong in front of it are
+  // written.
   virtual void OnNote(const SessionNote& /*note*/) {}
 
-  // ABORTED: another chief has taken the run over.
+  // Returns ABORTED if another chief has taken the run over.
   virtual absl::Status CheckTerm() { return absl::OkStatus(); }
 
-  // Adds what only the recorder knows: rates, when the last checkpoint was made. Any thread.
+  // Adds what only the recorder knows: rates, and when the last checkpoint was made. Any thread may
+  // call it.
   virtual void Describe(v1::GetRunStatusResponse* /*run*/) const {}
 };
 
@@ -60,10 +63,10 @@ class Chief {
     TrainingSession::Options session;
     const Clock* clock = nullptr;         // Borrowed.
     SessionRecorder* recorder = nullptr;  // Borrowed.
-    // A client for the ps that serves at `address`.
+    // Makes a client of the ps that serves at `address`.
     std::function<std::unique_ptr<ParameterClient>(uint32_t ps, const std::string& address)>
         connect;
-    bool secure = false;  // Those clients have certificates; for messages.
+    bool secure = false;  // True if these clients have certificates; for error texts.
     absl::Duration tick = absl::Milliseconds(50);
   };
 
@@ -98,7 +101,7 @@ class Chief {
     uint32_t epochs = 0;
     bool classifies = false;
     std::vector<std::string> metric_names;
-    uint64_t skipped_batches = 0;  // over the whole run
+    uint64_t skipped_batches = 0;  // those of the whole run
   };
   Outcome outcome() const;
 
@@ -138,7 +141,7 @@ class Chief {
   // Waits as long as a call of the logic does.
   template <typename Call, typename Response>
   absl::Status Await(Call* call, Response* response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The driver looks at the session at once.
+  // Wakes the driver, so that it looks at the session at once.
   void Poke() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Wakes all waiting calls as well, so that they look at the state again.
   void PokeAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -156,7 +159,7 @@ class Chief {
 
   const Options options_;
   mutable Mutex mutex_;
-  CondVar changed_;  // the state's number, a norm, the end
+  CondVar changed_;  // notified when the run's state or a norm changes, and at the end
   ChiefLogic logic_ ABSL_GUARDED_BY(mutex_);
   bool poked_ ABSL_GUARDED_BY(mutex_) = false;
   // The number of given-up cuts whose removal waits for the publisher.

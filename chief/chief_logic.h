@@ -17,11 +17,11 @@
 
 namespace shoal {
 
-// Makes all decisions of a chief. It has a TrainingSession and the calls that wait at the chief,
-// and it decides what to do after the answers of commands, or without them, after the recorder's
-// results, and when the chief has finished. It has no thread, lock, socket, file or clock: Chief
-// drives it in a process, and a test may drive it instead. For one thread at a time. `now` comes
-// from one clock and never goes back.
+// Makes all decisions of a chief. It has a TrainingSession and the calls that wait at the chief. It
+// decides what to do when a command is answered or fails, when the recorder has written a record,
+// and when the chief has finished. It has no thread, lock, socket, file or clock: Chief drives it
+// in a process, and a test may drive it instead. For one thread at a time. `now` comes from one
+// clock and never goes back.
 //
 // A driver calls Tick often. If much more time passes between two calls, the process was stopped or
 // its machine suspended, and messages have waited in sockets meanwhile. The session's clock leaves
@@ -33,7 +33,7 @@ class ChiefLogic {
  public:
   struct Options {
     TrainingSession::Options session;
-    bool secure = false;  // The clients to the ps have certificates; for messages.
+    bool secure = false;  // True if the clients of the ps have certificates; for error texts.
     absl::Duration tick = absl::Milliseconds(50);
   };
 
@@ -155,14 +155,14 @@ class ChiefLogic {
 
  private:
   void FenceIfAborted(const absl::Status& status);
-  // The session's time.
+  // Returns the time on the session's clock.
   absl::Time At(absl::Time now);
 
   const Options options_;
   const absl::Duration longest_gap_;
   TrainingSession session_;
   absl::Time last_call_ = absl::InfiniteFuture();
-  absl::Duration stood_still_;  // in all
+  absl::Duration stood_still_;  // all pauses together
   bool closing_ = false;
   bool drained_ = false;
   int work_under_way_ = 0;

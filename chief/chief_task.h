@@ -74,14 +74,14 @@ class ChiefTask : public TaskSource {
   RunRecorder::Options RecorderOptions(uint64_t first_step);
   absl::Status WriteStart(const ClusterSpec& cluster);
   absl::Status WriteRunFile(uint32_t replicas_to_aggregate, uint64_t slice_bytes);
-  // The run's identity, kept in RUN_ID from its first start on, so that tasks of an older chief
-  // know that they belong to the same run. If the
-  // run resumes from a checkpoint, the checkpoint's identity wins: its directory may have been
-  // moved here. A run without either gets a random one.
+  // Returns the run's identity. It is in the file RUN_ID from the first start on, so that tasks of
+  // an older chief belong to the same run. If the run resumes from a checkpoint, its identity is
+  // that of the checkpoint, whose directory may have been moved here. A run without either gets a
+  // random one.
   absl::StatusOr<std::string> RunId(const std::string& of_checkpoint) const;
-  absl::StatusOr<uint64_t> ReadTerm() const;  // 0: the run had no chief before
+  absl::StatusOr<uint64_t> ReadTerm() const;  // 0 if the run had no chief before
   absl::Status NextTerm();
-  // ABORTED if a chief of a higher term has the directory.
+  // Returns ABORTED if a chief of a higher term has the directory.
   absl::Status CheckTerm() const;
   absl::Status Publish(const ManifestToWrite& write);
   absl::Status Export(const ModelExport& wanted);
@@ -104,7 +104,7 @@ class ChiefTask : public TaskSource {
   std::unique_ptr<Chief> chief_;
   bool finished_ = false;
   bool resumes_ = false;
-  bool has_checkpoint_ = false;  // This chief has made one; for Prune.
+  bool has_checkpoint_ = false;  // This chief has made a checkpoint; for Prune.
 };
 
 // Lets the notification, which may outlive the task, stop the task's run after a checkpoint.

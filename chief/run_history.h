@@ -32,24 +32,24 @@ class RunHistory {
   // `clock` is borrowed.
   explicit RunHistory(const Clock* clock) : clock_(*clock) {}
 
-  // Adds the curves of an earlier start, from its metrics.jsonl. Reads at most some MiB: of a
-  // larger file blocks at equal distances.
+  // Adds the curves of an earlier start, from its metrics.jsonl. Reads at most some MiB; if the
+  // file is larger, it reads blocks at equal distances.
   void AddLinesOf(FileSystem* file_system, const std::string& path) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Training starts, once more after each rollback.
+  // Notes that training starts; called again after each rollback.
   void SetPlan(const ProgressPlan& plan) ABSL_LOCKS_EXCLUDED(mutex_);
   void Add(const StepMetrics& line) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Adds an event at the newest step. An event with the same subject as the last one that had a
-  // subject gives that one its text; an empty subject is none.
+  // Adds an event at the newest step. If the last event that has a subject has the same one, only
+  // its text is replaced. "" means no subject.
   void AddEvent(const std::string& text, bool is_trouble, const std::string& subject = "")
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // The run has gone back: later points are removed.
+  // Removes the points after this step, because the run has gone back to it.
   void GoBackTo(uint64_t step) ABSL_LOCKS_EXCLUDED(mutex_);
 
   void OnCheckpoint(const std::string& directory, uint64_t step) ABSL_LOCKS_EXCLUDED(mutex_);
   void OnExported(const std::string& directory) ABSL_LOCKS_EXCLUDED(mutex_);
   // `why` names the step.
   void OnCheckpointFailed(const std::string& why) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Checkpoints above the step are void.
+  // Marks the checkpoints of later steps as void.
   void DiscardAbove(uint64_t step) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Fills in the numbers of the newest line, the length of the run, curves, events and checkpoints.

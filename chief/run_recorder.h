@@ -38,8 +38,8 @@ class RunRecorder : public SessionRecorder {
     FileSystem* file_system = nullptr;  // Borrowed, like all pointers here.
     const Clock* clock = nullptr;
     std::string directory;  // The run's directory.
-    // The number of steps before this start. ASYNC: the ps counts the lines, and its first report
-    // says which lines are void; none is before.
+    // The number of steps before this start. In ASYNC it removes no lines: the ps counts them, and
+    // its first report says which are void.
     uint64_t first_step = 0;
     bool synchronous = true;
     uint64_t scalars_every = 0;            // Steps between points in event files; 0: none.
@@ -55,7 +55,7 @@ class RunRecorder : public SessionRecorder {
     std::function<absl::Status(const std::string& directory)> discard_failed;
     // Removes checkpoints above a step, because the run went back to it.
     std::function<absl::Status(uint64_t step)> discard_above;
-    // ABORTED once another chief has taken the run over.
+    // Returns ABORTED once another chief has taken the run over.
     std::function<absl::Status()> may_write;
   };
 

@@ -329,8 +329,8 @@ int HealthMain(const ControlLinks& links, absl::Span<const std::string> args) {
   return RunControlCommand(
       {"health", kScopeHealth, kHealthHelp,
        [&](const std::string& given, const TaskFlags& flags) {
-         // Nobody needs to start the tasks of a finished run again, and those of another run come
-         // back only with the whole run.
+         // The tasks of a finished run need no restart. Those of another run restart only together,
+         // with the whole run.
          const auto over = [&](const Summary& summary) -> absl::Status {
            const std::string how = OverText(given, summary, ResumeCommand(links.program, given));
            if (summary.status != "finished") return absl::FailedPreconditionError(how);

@@ -22,7 +22,8 @@ struct ChiefContact {
   bool secure = false;        // The connection to the chief uses certificates.
   std::string address;        // The text that the user gave, for messages.
   std::string run_directory;  // Directory that the run must have; empty: any run will do.
-  absl::Duration timeout = absl::Seconds(60);  // For a checkpoint, or for the run to end.
+  // How long a checkpoint, or the end of the run, may take.
+  absl::Duration timeout = absl::Seconds(60);
 };
 
 // A durable checkpoint.

@@ -20,7 +20,7 @@ struct PreflightCheck {
   // replicas_to_aggregate, slice_bytes.
   v1::RunConfig run;
   std::vector<std::string> notes;  // Messages for the user, one line each.
-  bool finished = false;           // The checkpoint in its directory has nothing left to do.
+  bool finished = false;           // The checkpoint in its directory is at the end of the run.
   // The newest checkpoint in its directory whose index is valid; empty: there is none.
   std::string newest_checkpoint;
 };

@@ -22,15 +22,15 @@ namespace shoal {
 struct ExportedTable {
   std::string table;
   uint64_t rows = 0;
-  uint64_t removed = 0;  // with `since`
+  uint64_t removed = 0;  // only with `since`
 };
 
 // Writes TABLE.keys.npy (u64) and TABLE.values.npy (f32, [rows, dim]) for each table to the
 // directory, which is created if necessary: bucket by bucket, in each bucket by rising key. A '/'
-// in a table's name becomes '.'. With `since`, which may be null, writes only the rows that are new
-// or have another value than there, and TABLE.removed.npy with the keys of the rows that are gone.
-// Returns FailedPrecondition if the checkpoint has no tables, or if `since` is not of the same
-// tables.
+// in a table's name becomes '.'. If `since` is not null, writes only the rows that are not in that
+// checkpoint or have another value there, and TABLE.removed.npy with the keys of the rows that
+// exist only there. Returns FailedPrecondition if the checkpoint has no tables, or if `since` is
+// not of the same tables.
 absl::StatusOr<std::vector<ExportedTable>> ExportTables(FileSystem& file_system,
                                                         Checkpoint& checkpoint, Checkpoint* since,
                                                         const std::string& directory);
@@ -41,8 +41,8 @@ class TableReader {
   struct Row {
     std::vector<float> value;
     bool is_stored = false;
-    uint64_t touched = 0;  // of a stored row: the version of its bucket that made it
-    uint32_t count = 0;    // of a row that is not stored: in how many updates it was touched
+    uint64_t touched = 0;  // if stored: the version of its bucket that made its value
+    uint32_t count = 0;    // if not stored: the number of updates that touched it
   };
 
   // The checkpoint must outlive the reader. NotFound names the tables that there are.
@@ -58,7 +58,7 @@ class TableReader {
   Checkpoint& checkpoint_;
   const uint32_t table_;
   const std::unique_ptr<TableUpdater> updater_;
-  std::map<uint32_t, BucketRows> buckets_;  // by slice; those that were read
+  std::map<uint32_t, BucketRows> buckets_;  // the buckets that were read, keyed by slice
 };
 
 }  // namespace shoal

@@ -77,7 +77,7 @@ class ChiefReportLogic {
   // ended, the norms are reported again.
   void OnScaled(absl::Time now, const Scale& scale, const absl::Status& status);
 
-  // UNAVAILABLE: the run needs a fresh process in place of this ps. OK: all is well.
+  // Returns UNAVAILABLE if the run needs a fresh process in place of this ps, otherwise OK.
   const absl::Status& failure() const { return failure_; }
 
  private:

@@ -29,7 +29,7 @@ MemoryBounds MemoryBoundsOf(uint64_t ps_memory, const MemoryLimit& kernel);
 // The bytes that a ps needs at most, by purpose. Memory shared with workers on the same host
 // belongs to the workers and is not counted.
 struct MemoryNeed {
-  // Three versions: the newest, the previous, and one that a reply still uses.
+  // Three versions of the values: the newest, the previous, and one that a reply still uses.
   uint64_t values = 0;
   uint64_t sums = 0;      // SYNC: sums of the contributions to the next version.
   uint64_t slots = 0;     // The optimizer's slots.

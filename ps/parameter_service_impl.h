@@ -60,7 +60,8 @@ class ParameterServiceImpl {
   };
   static Loaded Describe(const PartitionedStore& store);
 
-  // A load that failed after its caller had perhaps given up: the next ask for it gets the reason.
+  // A load that failed, perhaps after its caller had given up. The next request of the same load
+  // gets the reason.
   struct LateFailure {
     uint64_t lineage = 0;
     std::string checkpoint;
@@ -68,7 +69,7 @@ class ParameterServiceImpl {
   };
   // Loads and serves the slices, or returns why an earlier attempt could not.
   absl::Status LoadOrTakeLateFailure(const v1::LoadSlicesRequest& request);
-  // Returns OK if there is none for this request. The failure is returned once.
+  // Returns the late failure of this request, only once; OK if there is none.
   absl::Status TakeLateFailure(const v1::LoadSlicesRequest& request);
 
   const Options options_;

@@ -45,8 +45,8 @@ class PullWaiter {
 
   std::vector<uint32_t> slices;  // Slices of this shard.
   uint64_t version = 0;          // SYNC: the version to pull.
-  // The rows to read, indexed as `slices`, whose values are written there before OnPulled; empty if
-  // none of the slices is a bucket.
+  // The rows to read, indexed as `slices`; their values are written before OnPulled is called.
+  // Empty if none of the slices is a bucket.
   std::vector<RowPull> rows;
   bool versions_only = false;   // Asks for versions without values; such a call never waits.
   absl::Duration park;          // SYNC: how long to wait for the version, or for room.
@@ -91,7 +91,7 @@ class ShardStrand {
   // The most jobs that may wait. The number is small because the transports' memory limits do not
   // include them; memory_check.cc does.
   static constexpr int kMaxWaiting = 8;
-  // Those that wait and the one that runs.
+  // The most jobs at one time: those that wait and the one that runs.
   static constexpr int kMostJobs = kMaxWaiting + 1;
 
   // Runs `job` on this thread or, if another thread is running jobs, on that one. Blocks while
@@ -145,8 +145,8 @@ class ParameterShard {
   // Runs `command` on the slices of the sender's lineage, with all locks held.
   absl::Status Command(const v1::Identity& sender,
                        const std::function<void(PartitionedStore*)>& command);
-  // The same for an operation that this task starts itself. Returns ABORTED if `lineage` is no
-  // longer served.
+  // The same for an operation that this ps itself starts. Returns ABORTED if `lineage` is no longer
+  // served.
   absl::Status CommandOfOwn(uint64_t lineage,
                             const std::function<void(PartitionedStore*)>& command);
 

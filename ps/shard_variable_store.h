@@ -70,7 +70,7 @@ class ShardVariableStore : public VariableStore {
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;  // the thread may exit
   bool has_view_ ABSL_GUARDED_BY(mutex_) = false;
   StoreView view_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::unique_ptr<Flight>> flights_;  // kFlightsPerGroup of each group, in order
+  std::vector<std::unique_ptr<Flight>> flights_;  // kFlightsPerGroup for each group, in order
   uint64_t next_order_ ABSL_GUARDED_BY(mutex_) = 0;
   int active_ ABSL_GUARDED_BY(mutex_) = 0;
   std::thread thread_;  // last: it uses all of the above

@@ -74,7 +74,7 @@ class SnapshotQueue {
   std::optional<v1::ReportShardRequest> TakeReport(absl::Time now);
   // When TakeReport will have a report, if nothing else happens.
   absl::Time report_time() const;
-  // Takes the result of sending `report`. A report that the chief itself did not answer is sent
+  // Takes the result of sending `report`. If the chief itself did not answer, the report is sent
   // again until the lineage ends.
   void OnReported(absl::Time now, const v1::ReportShardRequest& report, const absl::Status& status,
                   const v1::ReportShardResponse& response);

@@ -51,7 +51,7 @@ void LoadOnlyTheTable(v1::LoadSlicesRequest* request) {
   for (const uint32_t owner : Owners()) request->mutable_shard_map()->add_owner(owner);
 }
 
-using Gradients = std::map<uint64_t, float>;  // by key; all elements of a row are the same
+using Gradients = std::map<uint64_t, float>;  // keyed by key; all elements of a row are the same
 
 // A worker with memory for the rows of all keys.
 class Worker {

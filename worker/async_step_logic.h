@@ -116,13 +116,13 @@ class AsyncStepLogic {
   // kCompute: the group's gradients (or the loss) are not finite, so it was neither pushed nor
   // pulled.
   void OnNotPushed(uint64_t ticket, uint32_t group);
-  // kCompute, kEvaluate: nothing was computed, pushed or pulled, because the rows of tables that
-  // this needs could not be pulled. The worker starts again, with what the chief decides.
+  // kCompute, kEvaluate: nothing was computed, pushed or pulled, because rows of tables could not
+  // be pulled. The worker drops the batch and calls the chief, which leases it again.
   void OnNoRows(uint64_t ticket);
   void OnEvaluated(uint64_t ticket);
   void OnReported(uint64_t ticket);
 
-  // For heartbeats.
+  // Returns the batch that is being computed, for heartbeats.
   std::optional<BatchKey> current_batch() const;
   // The batch after the current one, unless the leases change; its examples can be read ahead.
   std::optional<BatchKey> next_batch() const {

@@ -22,11 +22,11 @@ namespace shoal {
 //
 // A worker that has nothing left to compute waits for the next version and learns at intervals
 // which positions are still missing. After some time it takes one of them over: a surplus worker
-// after half of a usual step; another worker, whose own next position is delayed by that, after two
-// usual steps if its rank follows that of the position's worker, after four if it is the next but
-// one, and so on, and after two more if there are surplus workers. Each worker measures the
-// duration of a usual step. A step in which help was useful does not count, so that a slow worker
-// does not become the measure; a step in which help was useless counts.
+// after half of a usual step; another worker, because help delays its own next position, after two
+// usual steps if its rank follows that of the position's worker, after four if its rank is the next
+// but one, and so on. If there are surplus workers, the others wait for two more steps. Each worker
+// measures the duration of a usual step. A step in which help was useful does not count, so that a
+// slow worker does not become the measure; a step in which help was useless counts.
 //
 // For one thread at a time; it has no clock.
 class StepHelp {

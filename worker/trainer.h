@@ -72,7 +72,7 @@ class Trainer {
   struct Progress {
     uint64_t step = 0;
     std::string activity;
-    std::optional<BatchKey> batch;  // being computed
+    std::optional<BatchKey> batch;  // the batch that is being computed
     bool computing = false;         // a batch or an evaluation block is being computed
     uint64_t computed = 0;          // batches and blocks that have been computed
   };

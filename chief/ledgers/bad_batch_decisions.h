@@ -30,11 +30,12 @@ class BadBatchDecisions {
  public:
   explicit BadBatchDecisions(uint32_t num_ps) : num_ps_(num_ps) {}
 
-  // The batch failed at `incarnation`. `certain`: computing it again will not help. After failures
-  // of two incarnations the ps are asked, too.
+  // Notes that the batch failed in this incarnation of a worker. `certain` means that computing it
+  // again will not help. A batch that failed in two incarnations is treated in the same way.
   void Report(const BatchKey& batch, uint64_t incarnation, bool certain, const std::string& reason);
 
-  // ASYNC: the ledger skips the batch already; every ps is notified until it has acknowledged it.
+  // ASYNC: notes that the data ledger skips the batch. Unanswered() has a message for every ps
+  // until that ps has acknowledged it.
   void Announce(const BatchKey& batch);
 
   struct Message {
@@ -55,8 +56,8 @@ class BadBatchDecisions {
   // batch counts as skipped already).
   bool Decide();
 
-  // All slices went back to a cut, under a new lineage: nothing is pending or delivered any more.
-  // Skips stay.
+  // Notes that all slices went back to a cut, under a new lineage: nothing is pending or delivered
+  // any more. Skips stay.
   void OnRollback();
 
   // Restores the skips of a manifest.

@@ -42,7 +42,8 @@ class CutLedger {
   // --- Shards.
   void AddShard(uint32_t ps, uint64_t version, const std::string& directory,
                 const v1::ShardFile& file);
-  // The shard could not be written: the cut will never be complete, whatever else is reported.
+  // Notes that a shard of the cut could not be written: the cut will never be complete, whatever
+  // else is reported.
   void Fail(uint64_t version);
   bool HasFailed(uint64_t version) const { return failed_.count(version) > 0; }
   struct Complete {
@@ -61,9 +62,9 @@ class CutLedger {
   bool has_complete() const;  // A complete cut was not taken yet.
   // Returns the newest version that is durable, or was taken to become durable.
   uint64_t newest_taken() const;
-  // The manifest of a cut that was taken is durable.
+  // Notes that the manifest of a taken cut is durable.
   void OnDurable(uint64_t version);
-  // The run resumes from the manifest of this version.
+  // Notes that the run resumes from the manifest of this version.
   void Restore(uint64_t version, const std::string& directory);
   uint64_t durable_version() const { return durable_version_; }
   // Empty: there is no checkpoint, only the initial values.
@@ -72,8 +73,9 @@ class CutLedger {
   // --- A requested cut.
   // Starts the agreement on a version. Does nothing while another agreement is under way.
   void Request(uint64_t version);
-  // No slice advances any more: requests the newest version that any slice is known to have
-  // reached, in place of a later one. `newest_step` has been reported by a ps.
+  // Requests the newest version that any slice is known to have reached, instead of a later one.
+  // Call it when no slice advances any more. `newest_step` is the newest step that a ps has
+  // reported.
   void RequestReached(uint64_t newest_step);
   bool requested() const { return requested_.has_value(); }
   uint64_t requested_version() const { return requested_->version; }
@@ -88,10 +90,10 @@ class CutLedger {
   // Returns whether a ps waited for the requested version when it answered and has not reported its
   // shard since then.
   bool SomePsWaits() const;
-  // The requested version has become durable, or is given up.
+  // Ends the request: its version has become durable or is given up.
   void EndRequest() { requested_.reset(); }
 
-  // All slices went back to a checkpoint, so shards that are being written are useless.
+  // Notes that all slices went back to a checkpoint, so shards that are being written are useless.
   void OnRollback();
 
  private:

@@ -61,26 +61,28 @@ class DataLedger {
   // then the call only reports.
   v1::LeaseBatchesResponse LeaseBatches(const v1::LeaseBatchesRequest& request, bool may_lease);
 
-  // The worker's lease ended, or a later incarnation took its place: others get its batches. If the
-  // same incarnation gets its place back, nothing that it was leased before counts as finished.
+  // Notes that the worker's lease ended, or that a later incarnation took its place: other workers
+  // get its batches. If the same incarnation gets its place back, it cannot finish batches that it
+  // was leased before.
   void OnWorkerLost(uint32_t worker, uint64_t incarnation);
 
-  // A worker has evaluated a block at a version. Returns false if the result is not needed (any
-  // more).
+  // Notes that a worker has evaluated a block at a version. Returns false if the result is not
+  // needed, or not any more.
   bool FinishBlock(uint64_t version, uint64_t block);
 
   // Skips the batch for ever. Returns false if it is skipped already or does not exist.
   bool Skip(const BatchKey& batch, absl::string_view reason);
-  // A worker's process crashed on this batch. Returns true if that was the second one: the batch is
-  // skipped.
+  // Notes that a worker's process crashed on this batch. Returns true if it was the second process
+  // that did; then the batch is skipped.
   bool ReportCrash(const BatchKey& batch, uint32_t worker, uint64_t incarnation);
 
-  // The ps lost its state: the run neither evaluates nor ends before it is back.
+  // Notes that the ps lost its state. The run neither evaluates nor ends before it is back.
   void OnPsLost(uint32_t ps);
-  // The ps serves again. All its slices contain the batches `applied`, and none of epochs that are
-  // not listed. Batches that were finished since are leased again for this ps. Workers that do not
-  // know `view` yet get no leases (they might still push to the former process).
-  // FailedPrecondition: missing batches have another size and cannot be computed.
+  // Notes that the ps serves again. All its slices contain the batches in `applied`, and no batch
+  // of an epoch that is not listed. Batches that were finished but are missing there are leased
+  // again for this ps. Workers that do not know `view` yet get no leases, because they might still
+  // push to the former process. FailedPrecondition: missing batches have another size and cannot be
+  // computed.
   absl::Status OnPsReturned(uint32_t ps, absl::Span<const EpochBatches> applied, uint64_t view);
   // Returns the epochs that OnPsReturned needs: [first, last].
   std::pair<uint32_t, uint32_t> EpochsToAsk() const;
@@ -88,8 +90,8 @@ class DataLedger {
   // Returns the first epoch that is not complete. A cut that is requested now contains all batches
   // of the epochs before.
   uint32_t FirstOpenEpoch() const;
-  // The checkpoint of that cut is durable. Notify the ps afterwards
-  // (SliceStore::ForgetEpochsBefore).
+  // Forgets the epochs before this one. Call it once the checkpoint of that cut is durable, and
+  // then let the ps do the same (SliceStore::ForgetEpochsBefore).
   void ForgetEpochsBefore(uint32_t epoch);
 
   // Write and read the ledger of a manifest. Restore needs a new ledger; then call OnPsReturned for
@@ -97,8 +99,8 @@ class DataLedger {
   std::string Serialize() const;
   absl::Status Restore(absl::string_view bytes);
 
-  // SSP: a worker that gets no batches because it is too far ahead of the slowest; of several, the
-  // most advanced one.
+  // SSP: the most advanced of the workers that get no batches because they are too far ahead of the
+  // slowest.
   struct HeldUp {
     uint32_t worker = 0;
     uint32_t slowest = 0;
@@ -108,7 +110,7 @@ class DataLedger {
 
   uint64_t updates() const { return updates_; }
   bool is_done() const { return done_; }
-  // No new batches will be leased any more.
+  // Returns whether no new batches will be leased any more.
   bool is_at_end() const;
   bool is_evaluating() const { return round_.is_active(); }
   uint64_t last_evaluated() const { return last_evaluated_; }
@@ -129,7 +131,8 @@ class DataLedger {
   struct Worker {
     uint64_t incarnation = 0;
     uint64_t last_number = 0;
-    // Batches finished, plus those of the slowest worker when this one came.
+    // The number of batches that it has finished, plus those of the slowest worker at the time when
+    // this one came.
     uint64_t clock = 0;
     std::vector<BatchKey> held;  // In the order of leasing.
     // The first call after the worker was lost gets no leases: with its answer the worker drops

@@ -29,11 +29,11 @@ class EvaluationLedger {
   // Returns false if the block does not exist. A repeated block changes nothing.
   bool Add(uint64_t version, uint64_t block, const EvaluationSums& sums);
 
-  // Returns the sums of the whole split once all blocks of the version have been reported.
-  // The histograms of metrics are sums and weights then.
+  // Returns the sums of the whole split once all blocks of the version have been reported. Metrics
+  // with a histogram have their sum and weight there.
   std::optional<EvaluationSums> Total(uint64_t version) const;
 
-  // Returns the blocks of the version that have not been reported yet.
+  // Returns the number of blocks of the version that have not been reported yet.
   uint64_t NumMissing(uint64_t version) const;
 
   // Forget the versions above `version` (after a rollback), or those below it.

@@ -26,7 +26,7 @@ class EvaluationRound {
   // Returns false if the block is not needed (another version, repeated, no such block).
   bool Finish(uint64_t version, uint64_t block);
 
-  // Others get the worker's blocks.
+  // Takes the worker's blocks away, so that other workers get them.
   void Release(uint32_t worker);
 
  private:

@@ -12,17 +12,18 @@ namespace shoal {
 // parts of it. Only the end of a run waits for an export. One thread at a time.
 class ExportLedger {
  public:
-  // Every `every`-th cut gets an export; 0: only those that must have one.
+  // Gives every `every`-th cut an export; 0: only the cuts that must have one.
   explicit ExportLedger(uint64_t every) : every_(every) {}
 
-  // A ps has written its shard of the cut. The first shard decides whether the cut gets an export.
+  // Notes that a ps has written its shard of the cut. The first shard decides whether the cut gets
+  // an export.
   void OnShard(uint64_t version, bool must_have_one);
   bool IsWanted(uint64_t version) const;
 
   void AddPart(uint32_t ps, uint64_t version);
-  // A ps will not write its part.
+  // Notes that a ps will not write its part.
   void Fail(uint64_t version);
-  // The ps is lost and will not write its remaining parts.
+  // Notes that the ps is lost and will not write its remaining parts.
   void OnPsLost(uint32_t ps);
 
   // Returns which of `ps` have not yet written their parts of a wanted export.

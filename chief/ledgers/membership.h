@@ -35,8 +35,9 @@ struct Member {
   std::string activity;
   bool has_batch = false;
   BatchKey batch;  // The batch that it was computing at its last heartbeat.
-  // Workers: true if it computes a batch or an evaluation block; the number that it has computed;
-  // and a time since which it has computed this one.
+  // Only for workers. `computing` is true while it computes a batch or an evaluation block,
+  // `computed` is the number that it has computed, and `computing_since` is a time since which it
+  // has computed the current one.
   bool computing = false;
   uint64_t computed = 0;
   absl::Time computing_since;
@@ -79,10 +80,10 @@ class Membership {
   // did not answer.
   void GrantLeases(absl::Time now);
 
-  // A connection on which the member waited has broken.
+  // Notes that a connection on which the member waited has broken.
   void Disconnect(absl::Time now, TaskId task, uint64_t incarnation);
 
-  // The member leaves. `asked_to_leave` is true if it was asked to.
+  // Notes that the member leaves. `asked_to_leave` is true if it was asked to.
   void Leave(TaskId task, uint64_t incarnation, bool asked_to_leave = false);
   // Takes its place from a live member. The member's next call is answered with the reason.
   void TakePlace(TaskId task, const std::string& why);

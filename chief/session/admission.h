@@ -38,7 +38,8 @@ class Admission {
   };
   // Gives the task its place. ALREADY_EXISTS: another process holds it.
   absl::StatusOr<Place> TakePlace(absl::Time now, const v1::RegisterTaskRequest& request);
-  // The initial values are those of the first worker that takes a place.
+  // Sets the fingerprint of the run's initial values, which are those of the first worker that
+  // takes a place.
   void TakeInitialValues(uint64_t values);
 
   // Checks the sender of a call and renews its lease. Errors are those of chief_service.proto.
@@ -54,7 +55,8 @@ class Admission {
   const std::string& last_refusal() const { return last_refusal_; }
 
  private:
-  // The sender claims a later term than this chief's. Only the run's directory proves it.
+  // Answers a sender that claims a later term than this chief's. Only the run's directory proves
+  // such a claim.
   absl::Status DoubtTerm(absl::Time now, uint64_t claimed);
   absl::Status RefuseWorker(uint32_t index, const absl::Status& why);
   absl::Status CheckRunIsAlive() const;

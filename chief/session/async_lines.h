@@ -24,9 +24,9 @@ class AsyncLines {
   // missing, InvalidArgument for step 0.
   absl::Status Add(uint64_t incarnation, const v1::StepReport& report);
 
-  // This incarnation of the ps with the report slice has loaded a checkpoint and continues to count
-  // from `step`. Later lines become void. Has no effect after the incarnation's first report, which
-  // has made them void already.
+  // Notes that this incarnation of the ps with the report slice has loaded a checkpoint and
+  // continues to count from `step`. Later lines become void. Has no effect after the incarnation's
+  // first report, which has made them void already.
   void Restart(uint64_t incarnation, uint64_t step);
 
   // Adds an evaluation that was made after `updates` updates to the newest line, or to a later one

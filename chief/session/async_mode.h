@@ -87,7 +87,8 @@ class AsyncMode : public TrainingMode {
   AsyncSession async_;
   bool final_cut_has_failed_ = false;  // Since the last call of Advance.
   absl::Time next_cut_ = absl::InfinitePast();
-  absl::Time lines_deadline_ = absl::InfiniteFuture();  // For the lines of a cut with all shards.
+  // When a cut that has all shards stops waiting for its lines.
+  absl::Time lines_deadline_ = absl::InfiniteFuture();
   std::optional<uint32_t> slowest_;
   absl::Time slow_note_ = absl::InfiniteFuture();  // When the next note of it is due.
 };

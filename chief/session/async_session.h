@@ -68,10 +68,11 @@ class AsyncSession {
   // Returns the epochs to ask the ps about with GetApplied; none if the ps is not loaded or serves
   // already.
   std::vector<uint32_t> EpochsToAsk(uint32_t ps) const;
-  // The ps has answered. Returns true if no answer is missing any more: call Serve.
+  // Takes the answer of a ps to GetApplied. Returns true if no answer is missing any more; then
+  // call Serve.
   bool AddApplied(uint32_t ps, uint32_t epoch, const v1::GetAppliedResponse& response);
-  // The ps serves from now on; `view` is the first view in which all workers know it. Errors are
-  // those of DataLedger::OnPsReturned.
+  // Lets the ps serve from now on; `view` is the first view in which all workers know it. Errors
+  // are those of DataLedger::OnPsReturned.
   absl::Status Serve(uint32_t ps, uint64_t view);
   bool all_serve() const;
 
@@ -95,21 +96,23 @@ class AsyncSession {
   // Returns the cut under way, or null.
   const Cut* cut() const { return cut_.has_value() ? &*cut_ : nullptr; }
   bool IsUnderWay(uint64_t name) const { return cut_.has_value() && cut_->name == name; }
-  // A shard of it is written; `reported_steps` as in ReportShardRequest.
+  // Notes that a shard of the cut is written; for `reported_steps` see ReportShardRequest.
   void OnShard(uint32_t ps, uint64_t name, uint64_t reported_steps);
   // Returns whether the lines of all updates in the cut under way have been released to
   // metrics.jsonl. For that it releases the newest line, unless an evaluation may still be added to
   // it.
   bool LinesOfCutAreOut(bool stopping);
-  // The manifest of the cut under way is being written: the cut may become durable even if a ps is
-  // lost.
+  // Notes that the manifest of the cut under way is being written: the cut may become durable even
+  // if a ps is lost.
   void OnManifestBegun(uint64_t name);
-  // A lost ps may not load before OnCutDurable or OnCutFailed: with an older cut it would count
-  // lines again that the newer checkpoint contains, and another death would lose them.
+  // Returns whether a manifest is being written. A lost ps may not load before OnCutDurable or
+  // OnCutFailed: with an older cut it would count lines again that the newer checkpoint contains,
+  // and another death would lose them.
   bool is_writing() const { return being_written_.has_value(); }
   void OnCutDurable(uint64_t name);
   void OnCutFailed(uint64_t name);
-  // The cut that a finished, or a stopped, run ends with is durable.
+  // Return whether the cut with which a finished run (final), or a stopped run (last), ends is
+  // durable.
   bool final_cut_is_durable() const { return final_cut_is_durable_; }
   bool last_cut_is_durable() const { return last_cut_is_durable_; }
   // Returns the first epoch that no durable checkpoint contains as a whole.

@@ -32,7 +32,7 @@ class BadBatches {
   // Ends the run: a variable is not finite after an update.
   absl::Status ReportPoisoned(const v1::PoisonedSlice& poisoned);
 
-  // The ps have answered. Answers of older lineages are ignored.
+  // Take the answers of the ps. Answers of older lineages are ignored.
   void OnWithheld(const PsCommand& command, const v1::WithholdBatchResponse& response);
   void OnDecisionAcknowledged(const PsCommand& command);
 

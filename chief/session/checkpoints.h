@@ -26,12 +26,13 @@ class Checkpoints {
   // Both are borrowed.
   Checkpoints(SessionContext* context, ModelExports* exports);
 
-  // A ps has written its shard of a cut, or could not. The sender has been checked.
+  // Takes the report that a ps has written its shard of a cut, or could not. The sender has been
+  // checked.
   absl::Status ReportShard(absl::Time now, const v1::ReportShardRequest& request);
   // Hands out the manifests of cuts that have all their shards, up to the version `newest`.
   void WriteManifests(absl::Time now, uint64_t newest);
-  // The manifest is durable, or could not be written, and training continues without that
-  // checkpoint. Returns whether the run has a new checkpoint.
+  // Takes the result of writing a manifest; if it could not be written, training continues without
+  // that checkpoint. Returns whether the run has a new checkpoint.
   bool OnManifestWritten(absl::Time now, const ManifestToWrite& write, const absl::Status& status);
 
   // Writes the manifest of the final checkpoint again when that is due.
@@ -69,8 +70,8 @@ class Checkpoints {
   // Returns whether the newest checkpoint, or the start of the training, is recent.
   bool IsFresh(absl::Time now) const;
   void CountFailure(uint64_t step, absl::string_view why);
-  // The final checkpoint is attempted again for as long as the run waits for its tasks; then the
-  // run fails, and another try of the whole run may succeed.
+  // Lets the final checkpoint be written again. After peer_wait, the longest wait for tasks, the
+  // run fails; starting the run again may succeed.
   void OnFinalFailed(absl::Time now, absl::string_view why);
   void BeginWatch(absl::Time now);
 

@@ -24,11 +24,11 @@ class ModelExports {
   explicit ModelExports(SessionContext* context)
       : context_(*context), exports_(context->options.export_every.value_or(0)) {}
 
-  // A ps has written its shard of the cut. The run ends with it if it `is_last`.
+  // Notes that a ps has written its shard of the cut. `is_last`: the run ends with this cut.
   void OnShard(uint64_t version, bool is_last);
   // Returns whether a ps that has written its shard of this cut writes its part of the export, too.
   bool IsWanted(uint64_t version) const { return exports_.IsWanted(version); }
-  // A ps has written its part, or cannot.
+  // Takes the report that a ps has written its part, or cannot.
   void ReportPart(const v1::ReportShardRequest& request);
   void OnPsLost(uint32_t ps) { exports_.OnPsLost(ps); }
   void OnCutFailed(uint64_t version) { exports_.Forget(version); }

@@ -28,8 +28,8 @@ class PsCommands {
   // Returns the commands to send now: new ones, and those that were not answered in time.
   std::vector<PsCommand> Take(absl::Time now);
 
-  // The command did not reach the ps, or its load failed and may succeed later: it becomes due
-  // earlier, if it is still needed then.
+  // Make a command due again earlier than after a lost answer, if it is still needed then: one that
+  // did not reach the ps, or a load that failed and may succeed later.
   void OnUndelivered(absl::Time now, const PsCommand& command);
   void OnLoadFailed(absl::Time now, const PsCommand& command);
 

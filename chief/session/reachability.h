@@ -26,20 +26,20 @@ class Reachability {
  public:
   explicit Reachability(absl::Duration lease) : lease_(lease) {}
 
-  // The worker's heartbeat names the ps that do not answer it, and says whether all ps have
-  // answered it. Returns true if the worker may work from now on, and could not before.
+  // Takes from a worker's heartbeat the ps that do not answer it, and whether all ps have answered
+  // it. Returns true if the worker may work from now on but could not before.
   bool OnReport(absl::Time now, uint32_t worker, const std::set<uint32_t>& silent,
                 bool reaches_all);
   // Drops the reports about the ps, because another process has its place or it does not serve.
   void ForgetPs(uint32_t ps);
-  // The worker left, or another process has its place.
+  // Drops what is known about the worker, because it left or another process has its place.
   void ForgetWorker(uint32_t worker);
 
   // Returns whether the worker may get work.
   bool MayWork(uint32_t worker) const { return suspects_.count(worker) == 0; }
 
   struct Verdict {
-    bool is_about_ps = false;  // Else about the worker.
+    bool is_about_ps = false;  // False: it is about the worker.
     // A worker that has not reached a ps, for how long, and how many other workers have not reached
     // it either.
     uint32_t ps = 0;
@@ -50,12 +50,12 @@ class Reachability {
   // Returns the tasks that lose their places now. `workers` are those that have work.
   std::vector<Verdict> Judge(absl::Time now, const std::vector<uint32_t>& workers);
 
-  // Returns the ps that the worker does not reach, and the times since when.
+  // Returns the ps that the worker does not reach, each with the time since when.
   const std::map<uint32_t, absl::Time>& Silent(uint32_t worker) const;
 
  private:
   const absl::Duration lease_;
-  // By worker, by ps.
+  // Keyed by worker, then by ps.
   std::map<uint32_t, std::map<uint32_t, absl::Time>> silent_since_;
   std::set<uint32_t> suspects_;  // Workers that have to reach all ps first.
   // Ps that lost their places, and the workers that have not reached them since.

@@ -26,12 +26,12 @@ class Rollout {
         exports_(*exports),
         checkpoints_(*checkpoints) {}
 
-  // The run has its plan: publishes it and begins the mode that the run file sets. The run fails if
-  // its checkpoint does not allow that.
+  // Publishes the run's plan and begins the mode that the run file sets. Call it once the plan is
+  // known. The run fails if its checkpoint does not allow this mode.
   absl::Status OnPlan();
   void TrainIfLoaded();
-  // All ps go back to the last checkpoint, or to the initial values. Returns false in a run that is
-  // over.
+  // Makes all ps go back to the last checkpoint, or to the initial values. Returns false, and does
+  // nothing, in a run that is over.
   bool GoBack(const std::string& reason);
 
  private:

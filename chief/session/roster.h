@@ -27,9 +27,10 @@ class Roster {
   // Returns the time of the last call of the live task that holds the place; none if the place is
   // free.
   std::optional<absl::Time> LastContact(TaskId task) const;
-  // The task's lease had ended, but no other process has its place: it continues.
+  // Lets a task continue whose lease had ended, because no other process has taken its place.
   void OnRevived(TaskId task);
-  // The chief received no calls for `pause`, which `now` leaves out: all get their leases again.
+  // Gives all tasks a whole lease, because the chief received no calls for `pause`. `now` does not
+  // include the pause.
   void OnPause(absl::Time now, absl::Duration pause);
 
   struct Lost {

@@ -15,8 +15,9 @@
 
 namespace shoal {
 
-// The consequences of the run file, the first worker's declaration and, in a resumed run, the
-// manifest: how variables are split and placed, which batches make a step, where the run ends.
+// The plan of a run follows from the run file, the first worker's declaration and, in a resumed
+// run, the manifest. It says how variables are divided and placed, which batches make a step, and
+// where the run ends.
 struct RunPlan {
   std::vector<v1::VariableSpec> variables;
   SliceTable table;
@@ -26,8 +27,8 @@ struct RunPlan {
   VersionSchedule cuts;
   VersionSchedule evaluations;
   uint64_t evaluation_blocks = 0;
-  // A resume at an epoch's start with another seed or size of batches: batches of this epoch and
-  // later ones are others than those that the manifest knows.
+  // Set if the run resumes at an epoch's start with another seed or batch size: from this epoch on,
+  // batches contain other examples than before, so what the manifest says about them is void.
   std::optional<uint32_t> other_batches_from;
 };
 

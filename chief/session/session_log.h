@@ -14,13 +14,14 @@ namespace shoal {
 class SessionLog {
  public:
   void Add(SessionRecord record);
-  // A detail, which only the log shows.
+  // Adds a detail, which only the log shows.
   void Note(std::string text);
-  // Something that users see: an event, something that went wrong, and the same as a warning.
+  // Add something that users see: an event, or something that went wrong.
   void NoteEvent(std::string text);
   void NoteTrouble(std::string text);
-  // News of something that lasts: users see the newest text in the place of those before.
+  // Adds news of a trouble that lasts. Users see only the newest text about a subject.
   void NoteTroubleAbout(std::string subject, std::string text);
+  // Adds something that went wrong, which the log shows as a warning.
   void Warn(std::string text);
   // A batch is skipped.
   void NoteSkip(std::string text);

@@ -36,7 +36,7 @@ struct RolledBack {
   // are dropped.
   bool lines_only = false;
 };
-// Answer with OnManifestWritten.
+// A manifest to write. The driver answers with OnManifestWritten.
 struct ManifestToWrite {
   std::string directory;
   v1::Manifest manifest;
@@ -47,7 +47,7 @@ struct CutGivenUp {
   std::string directory;
   std::string why;  // Names the step; empty if an earlier record has it.
 };
-// A durable checkpoint gets its model.safetensors. Answer with OnExported.
+// A durable checkpoint that gets its model.safetensors. The driver answers with OnExported.
 struct ModelExport {
   std::string directory;
   // True: the ps have written it, and it lacks its header and name. False: the driver makes it of
@@ -55,7 +55,7 @@ struct ModelExport {
   bool parts_are_written = false;
   absl::Time deadline;
 };
-// All ps have loaded.
+// All ps have loaded, and training starts.
 struct TrainingStarts {
   StepPlan plan;
   uint64_t last_step = UINT64_MAX;  // The run ends there, if it is known.
@@ -67,7 +67,7 @@ struct SessionNote {
 
   std::string text;
   Kind kind = Kind::kDetail;
-  bool is_warning = false;  // In the log.
+  bool is_warning = false;  // The log shows it as a warning.
   // An event with the same subject as the one before is shown in its place; empty: it has none.
   std::string subject;
 };

@@ -1,4 +1,4 @@
-// (testonly) Reports of steps, and what a session makes of them, as short text.
+// (testonly) Makes reports of steps, and shows the records of a session as short texts.
 #ifndef SHOAL_CHIEF_SESSION_SESSION_RECORDS_TESTING_H_
 #define SHOAL_CHIEF_SESSION_SESSION_RECORDS_TESTING_H_
 

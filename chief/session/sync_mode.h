@@ -65,7 +65,8 @@ class SyncMode : public TrainingMode {
   bool IsAtEnd() const;
   // Returns whether the evaluation of the step, which is not complete, cannot become complete.
   bool WillLackEvaluation(uint64_t step) const;
-  // Workers may be beyond the last checkpoint of a stop; a resume computes those steps again.
+  // Drops the lines above this version. Workers may be beyond the last checkpoint of a stop, and a
+  // resumed run computes those steps again.
   void ForgetLinesAbove(uint64_t version);
 
   SessionContext& context_;

@@ -52,12 +52,12 @@ class TrainingMode {
   virtual const std::map<BatchKey, std::string>& skipped() const = 0;
 
   // --- Tasks that are lost, and ps that load.
-  // The task has lost its place, or another process has taken it.
+  // Called when the task has lost its place, or another process has taken it.
   virtual void OnTaskLost(TaskId /*task*/, uint64_t /*incarnation*/) {}
   // Returns whether all ps go back to the last checkpoint when one of them has lost its variables.
   // Otherwise only that one loads again, and the others continue.
   virtual bool RollsBackAllPs() const = 0;
-  // All ps go back to the checkpoint of this version.
+  // Called when all ps go back to the checkpoint of this version.
   virtual void OnRollback(uint64_t /*version*/) {}
   // Returns whether a ps may load while others train, and whether it may load now.
   virtual bool LoadsWhileTraining() const { return false; }
@@ -67,7 +67,7 @@ class TrainingMode {
   // Returns the epochs that the chief has to ask a loaded ps about with GetApplied before it
   // serves.
   virtual std::vector<uint32_t> EpochsToAsk(uint32_t /*ps*/) const { return {}; }
-  // The ps has answered GetApplied. Returns whether it serves from now on.
+  // Takes the answer of a ps to GetApplied. Returns whether the ps serves from now on.
   virtual bool OnApplied(uint32_t /*ps*/, uint32_t /*epoch*/,
                          const v1::GetAppliedResponse& /*response*/) {
     return false;
@@ -108,7 +108,7 @@ class TrainingMode {
   virtual void OnShard(uint32_t /*ps*/, const v1::ReportShardRequest& /*shard*/) {}
   // Returns whether a manifest is written only when the one before it has been written.
   virtual bool WritesOneManifest() const { return true; }
-  // The manifest of the cut is about to be written; the mode adds its own fields.
+  // Called when the manifest of the cut is about to be written. The mode adds its own fields.
   virtual void OnManifestBegun(uint64_t /*version*/, v1::Manifest* /*manifest*/) {}
   virtual void OnCutDurable(uint64_t version, const std::string& directory) = 0;
   virtual void OnCutFailed(uint64_t /*version*/) {}
@@ -120,12 +120,12 @@ class TrainingMode {
   // --- The flow of the run, after every event and at least a few times a second.
   // Writes the lines of steps, and begins cuts that are due.
   virtual void Advance(absl::Time now) = 0;
-  // Returns the newest version whose lines are all written: cuts up to it may become durable. None:
-  // no cut may.
+  // Returns the newest version whose lines are all written: cuts up to it may become durable.
+  // Returns nullopt if no cut may.
   virtual std::optional<uint64_t> NewestWrittenVersion(absl::Time now) = 0;
   // Ends the run if its last checkpoint is durable.
   virtual void FinishIfDurable(absl::Time now) = 0;
-  // The run is over: lines that wait for something are written as they are.
+  // Called when the run is over. Lines that wait for something are written as they are.
   virtual void OnRunOver() {}
 };
 

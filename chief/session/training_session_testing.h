@@ -125,7 +125,7 @@ class TrainingSessionTest : public ::testing::Test {
     }
   }
 
-  // The ps carry out their commands, except the one that hangs.
+  // Lets the ps carry out their commands, except the one that hangs.
   void Act() {
     for (const PsCommand& command : session_->TakeCommands(now_)) {
       if (hanging_ps_ == command.ps) continue;
@@ -173,7 +173,7 @@ class TrainingSessionTest : public ::testing::Test {
     ASSERT_TRUE(session_->ReportSteps(now_, steps).ok());
   }
 
-  // Both ps have passed the version and written their shards of it.
+  // Reports that both ps have passed the version and written their shards of it.
   void Cut(uint64_t version) {
     ReportStepsUpTo(version);
     for (const uint32_t ps : {0u, 1u}) {
@@ -197,10 +197,10 @@ class TrainingSessionTest : public ::testing::Test {
   std::unique_ptr<TrainingSession> session_;
   std::map<std::pair<v1::Job, uint32_t>, v1::Identity> tasks_;
   std::optional<uint32_t> hanging_ps_;
-  std::map<uint32_t, absl::Status> load_errors_;  // The answers to loads, by ps.
-  bool answer_cuts_ = false;                      // The ps answer requests of cuts,
-  uint64_t ps_versions_[2] = {0, 0};              // when their slices have these versions.
-  std::vector<uint64_t> cut_versions_;            // Of all requests.
+  std::map<uint32_t, absl::Status> load_errors_;  // The errors with which loads fail, keyed by ps.
+  bool answer_cuts_ = false;                      // The ps answer requests of cuts.
+  uint64_t ps_versions_[2] = {0, 0};              // The versions of their slices in these answers.
+  std::vector<uint64_t> cut_versions_;            // The versions in all requests of cuts.
   uint64_t evaluation_blocks_ = 0;
   uint64_t initial_values_ = 0;  // Worker 0 declares this number, worker i this number + i.
   std::map<uint32_t, v1::HeartbeatRequest> activities_;  // of workers

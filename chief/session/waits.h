@@ -26,7 +26,7 @@ class Waits {
 
   struct Current {
     bool is_waiting = false;
-    bool is_for_progress = false;  // Everything is there, but no step is complete yet.
+    bool is_for_progress = false;  // All tasks are there, but no step is complete yet.
     std::string whom;              // "ps/1"
     std::string what;              // "to register"
     absl::Duration waited;
@@ -65,8 +65,8 @@ class Waits {
   SessionContext& context_;
   const Admission& admission_;
   const Roster& roster_;
-  absl::Time stop_deadline_ = absl::InfiniteFuture();  // Set when the run is interrupted.
-  // Set while the last checkpoint needs another step and no worker computes it.
+  absl::Time stop_deadline_ = absl::InfiniteFuture();  // Finite once the run is interrupted.
+  // Finite while the last checkpoint needs another step and no worker computes it.
   absl::Time steps_deadline_ = absl::InfiniteFuture();
   Kind kind_ = Kind::kNone;
   absl::Time since_ = absl::InfinitePast();

@@ -51,7 +51,7 @@ class Placement {
   size_t chief_ = 0;
   std::vector<size_t> ps_;
   std::vector<size_t> workers_;
-  std::vector<uint32_t> local_indices_;  // Of workers.
+  std::vector<uint32_t> local_indices_;  // Indexed by worker.
 };
 
 }  // namespace shoal

@@ -30,7 +30,7 @@ class SshPlaces : public TaskPlaces {
     std::string directory;         // Tasks' working directory; the launcher's own.
     std::string launch_file;       // In the run's directory, with the text `launch`.
     std::string launch;
-    absl::Duration grace;      // Of a stop: StopTimes::drain.
+    absl::Duration grace;      // How long tasks may take to end after a stop: StopTimes::drain.
     std::string run_file;      // In the run's directory.
     std::string program_hash;  // HashOfProgram; empty: the run has no compute program.
   };

@@ -29,7 +29,7 @@ class ChiefLink {
   ChiefLink(const ChiefLink&) = delete;
   ChiefLink& operator=(const ChiefLink&) = delete;
 
-  // The newest answer; absent before the first.
+  // Returns the chief's newest status; nullopt before the first answer.
   std::optional<v1::GetRunStatusResponse> status() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Asks for a checkpoint, and for the end of the run if `end` is not kNone. kWithoutSteps: no

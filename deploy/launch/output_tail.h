@@ -23,8 +23,9 @@ class OutputTail {
   // empty.
   OutputTail(FileSystem* file_system, std::string path);
 
-  // Returns the lines that were completed since the last call. Of much text it returns the end, and
-  // a line that says how much is missing. `is_over`: a last line without an end is returned too.
+  // Returns the lines that were completed since the last call. If there is much text, it returns
+  // the end and a line that says how much is missing. If `is_over`, it also returns a last line
+  // that has no line end.
   std::vector<std::string> Read(bool is_over);
 
  private:
@@ -47,7 +48,7 @@ class OutputPrinter {
   void Loop();
   void PrintNew(bool is_over);
 
-  OutputTail tail_;  // For the thread.
+  OutputTail tail_;  // Used by the thread.
   ProgressReporter* const progress_;
   Mutex mutex_;
   CondVar changed_;

@@ -1,4 +1,5 @@
-// Why compute programs of a run's workers failed, and whether starting them again can help.
+// Records why the compute programs of a run's workers failed, and decides whether starting them
+// again can help.
 #ifndef SHOAL_DEPLOY_LAUNCH_PROGRAM_FAILURES_H_
 #define SHOAL_DEPLOY_LAUNCH_PROGRAM_FAILURES_H_
 
@@ -28,8 +29,8 @@ class ProgramFailures {
   // failed in another way than the one before.
   bool Add(uint32_t worker, const std::string& cause, uint64_t step);
 
-  // Returns whether all of `num_workers` workers failed in the same way, one of them again after it
-  // was started again, and the run made no step meanwhile. That is a bug, and not a fault.
+  // Returns whether all of `num_workers` workers failed in the same way, at least one of them
+  // twice, while the run made no step. This is a bug of the program, and a restart does not help.
   bool IsBug(size_t num_workers) const;
 
   // Returns the cause of the newest failure if the run has made no step since then; else "".

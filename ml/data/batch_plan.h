@@ -9,8 +9,8 @@
 namespace shoal {
 
 struct BatchPlanOptions {
-  int64_t num_examples = 0;  // of the data set
-  int64_t batch_size = 0;    // of a clone
+  int64_t num_examples = 0;  // the examples of the data set
+  int64_t batch_size = 0;    // the examples of one clone's batch
   int64_t num_clones = 1;
   uint64_t seed = 0;
   bool shuffle = true;  // false: batches in the order of the data set, as for evaluation

@@ -17,14 +17,15 @@ inline constexpr uint32_t kMostClicksIds = 1000;
 
 struct ClicksOptions {
   int64_t examples = 0;
-  // The number of the first example. Examples with other numbers are other examples.
+  // The number of the first example. Different numbers give different examples.
   uint64_t first_example = 0;
   // The examples are divided evenly into the days from first_day to last_day, out of `days`.
   uint32_t first_day = 0;
   uint32_t last_day = 0;
   uint32_t days = 1;
-  double scale = 1;        // factor for the numbers of ids that the columns of Criteo's data have
-  uint32_t multi_hot = 0;  // 0: every column has one id; else every fourth has 0 to so many
+  double scale = 1;  // factor for the numbers of ids that the columns of Criteo's data have
+  // 0: every column has one id; otherwise every fourth column has 0 to `multi_hot` ids.
+  uint32_t multi_hot = 0;
   uint64_t seed = 0;
 };
 
@@ -38,9 +39,9 @@ struct ClicksOptions {
 // logit is linear in the numbers and in a weight of each id, plus the dot products of the vectors
 // of all pairs of ids. The weights and vectors of rare ids are small, so they can be learned.
 //
-// Dataset::notice() has the AUC and the log loss of the hidden model's probabilities on these
-// examples (of the first million), which no model surpasses but by chance. InvalidArgument names
-// the field.
+// Dataset::notice() has the AUC and the log loss that the hidden model's own probabilities reach on
+// these examples (at most the first million); a model exceeds them only by chance. InvalidArgument
+// names the field.
 absl::StatusOr<std::unique_ptr<Dataset>> MakeClicks(const ClicksOptions& options);
 
 }  // namespace shoal

@@ -425,7 +425,7 @@ static absl::Status CheckSameColumns(const CsvDatasetOptions& options) {
   of_train.path = train;
   const absl::StatusOr<CsvColumns> wanted = ReadCsvColumns(of_train);
   const absl::StatusOr<CsvColumns> columns = ReadCsvColumns(options);
-  // What is wrong with a table itself is found where it is read.
+  // The code that reads a table reports what is wrong with the table itself.
   if (!wanted.ok() || !columns.ok() || wanted->names == columns->names) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat(
       options.path, ": its columns are ", absl::StrJoin(columns->names, ", ").substr(0, 400),

@@ -23,13 +23,14 @@ namespace shoal {
 
 struct LoadedBatch;
 
-// A user of batches derives a digest from each of them, on the thread that reads the batch.
+// Something that the user of the batches computes from each batch, such as the keys in it, on the
+// thread that reads the batch.
 class BatchDigest {
  public:
   virtual ~BatchDigest() = default;
 
-  // Derives it from a batch that was just read, and forgets the batch before. An error counts as an
-  // error of reading.
+  // Computes the digest of a batch that was just read, and forgets that of the batch before. An
+  // error counts as an error of reading.
   virtual absl::Status Update(const LoadedBatch& batch) = 0;
 };
 
@@ -91,7 +92,7 @@ class Prefetcher {
   enum class State { kFree, kQueued, kLoading, kReady, kTaken };
   struct Slot {
     LoadedBatch batch;  // written by the loading thread in kLoading, read by the caller in kTaken
-    std::vector<Buffer> buffers;     // of the dense fields
+    std::vector<Buffer> buffers;     // the memory of the dense fields
     std::vector<RaggedRows> ragged;  // the ragged fields
     std::vector<int64_t> indices;
     // Indexed by piece of the batch; empty for one thread. piece_ragged has the ragged fields.
@@ -100,8 +101,8 @@ class Prefetcher {
     std::unique_ptr<BatchDigest> digest;  // null: none
     State state = State::kFree;
     bool forgotten = false;  // becomes free once loaded
-    uint64_t order = 0;      // of scheduling
-    absl::Status status;     // of loading
+    uint64_t order = 0;      // rises from one scheduled batch to the next
+    absl::Status status;     // the result of loading
   };
 
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);

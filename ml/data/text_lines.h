@@ -38,7 +38,7 @@ class TextLines {
  private:
   const std::string path_;
   std::string buffer_;
-  size_t begin_ = 0;  // of the text that no line has had
+  size_t begin_ = 0;  // the place in buffer_ after the last line
   bool is_at_end_ = false;
   int64_t number_ = 0;
 };

@@ -92,7 +92,7 @@ class Assembler {
   const CompileRequest& request_;
   const DeviceBackends& backends_;  // indexed by device
   Plan plan_;
-  std::vector<std::vector<int>> order_;        // by device, without aliases
+  std::vector<std::vector<int>> order_;        // the steps of each device in order, without aliases
   std::vector<std::pair<int, int>> position_;  // indexed by step: its device and place there
   std::vector<std::vector<int>> consumers_;    // indexed by root value: steps that read it
   std::vector<bool> is_awaited_;               // indexed by step

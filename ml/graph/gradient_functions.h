@@ -46,7 +46,8 @@ SHOAL_GRADIENT_FUNCTION(Slice);
 SHOAL_GRADIENT_FUNCTION(Pad);
 SHOAL_GRADIENT_FUNCTION(Gather);
 SHOAL_GRADIENT_FUNCTION(EmbeddingBag);
-SHOAL_GRADIENT_FUNCTION(OfVectors);  // the op's gradient takes dy and all inputs
+// For ops on vectors: adds the op with "Grad" after its name, with inputs (dy, all inputs).
+SHOAL_GRADIENT_FUNCTION(OfVectors);
 SHOAL_GRADIENT_FUNCTION(Dropout);
 // Used for ReduceMax and ReduceMin.
 SHOAL_GRADIENT_FUNCTION(ReduceExtreme);

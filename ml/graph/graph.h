@@ -69,11 +69,11 @@ struct Variable {
 // input, the compact matrix, and the gradient of that input is what the batch contributes to the
 // table (docs/decisions/0047-compact-matrices-have-a-capacity.md).
 struct TableInput {
-  // The ids of a column as row numbers, for one clone's part of the batch.
+  // The input with the row numbers of a column's ids, for one clone's part of the batch.
   struct Lookup {
     std::string column;
     int clone_index = -1;
-    Output indices;  // a placeholder, int32 [ids]: the row of `rows` that each id has
+    Output indices;  // a placeholder, int32 [ids]: for each id the number of its row in `rows`
   };
 
   std::string table;

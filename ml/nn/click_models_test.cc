@@ -38,7 +38,8 @@ constexpr int kNumSums = 16;
 struct Golden {
   std::string seed;
   double loss = 0;
-  std::map<std::string, std::vector<double>> gradients;  // by variable: norm, then the sketch
+  // Keyed by variable: the norm, then the sketch.
+  std::map<std::string, std::vector<double>> gradients;
 };
 
 std::map<std::string, Golden> ReadGolden() {

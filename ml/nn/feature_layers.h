@@ -18,24 +18,25 @@
 namespace shoal {
 
 enum class Pooling {
-  kSum,   // of the rows, each times the weight of its id if the column has weights
+  kSum,   // the sum of the rows, each times the weight of its id if the column has weights
   kMean,  // the sum over the number of ids, or over the sum of their weights
 };
 
 struct TableEmbeddingOptions {
   std::string table;
   std::string column;  // the field with the ids
-  int64_t dim = 0;     // the numbers of a row; the same in all uses of the table
+  int64_t dim = 0;     // how many numbers a row has; the same in all uses of the table
   Pooling pooling = Pooling::kSum;
 };
-// Looks up a column of ids in a table of the parameter servers: [batch, dim]. Of a ragged field,
-// the rows of an example's ids are pooled, and an example without ids has zeros. Of a dense int64
-// field [batch], each example has the row of its id.
+// Looks up a column of ids in a table on the parameter servers: [batch, dim]. If the field is
+// ragged, the rows of an example's ids are pooled, and an example without ids gets zeros. If it is
+// a dense int64 field [batch], each example gets the row of its id.
 Output TableEmbedding(GraphBuilder& builder, const FieldPlaceholders& field,
                       const TableEmbeddingOptions& options);
 
-// The dot products of each pair of vectors, [batch, dim] each, behind the first vector (DLRM):
-// [batch, dim + n * (n - 1) / 2], or without the first vector [batch, n * (n - 1) / 2].
+// Returns the first vector followed by the dot products of all pairs of vectors (DLRM): [batch, dim
+// + n * (n - 1) / 2] for n vectors [batch, dim]. If `only_products`, the first vector is left out:
+// [batch, n * (n - 1) / 2].
 Output DotInteraction(GraphBuilder& builder, const std::vector<Output>& vectors,
                       bool only_products = false);
 

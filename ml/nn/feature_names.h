@@ -1,5 +1,5 @@
-// Names of tables, columns and features in a run file, of which one may stand for many: one that
-// ends in '*' stands for all names that begin with the rest.
+// Names of tables, columns and features in a run file. A name that ends in '*' stands for all names
+// that begin with the part before it.
 #ifndef SHOAL_ML_NN_FEATURE_NAMES_H_
 #define SHOAL_ML_NN_FEATURE_NAMES_H_
 

@@ -31,15 +31,15 @@ struct Feature {
   TableEmbeddingOptions embedding;
 };
 
-// Returns the features of a model, one for each column that an entry of the run file stands for,
-// with the tables of the run. InvalidArgument names the entry: a column that the data does not have
-// or that has no ids, a table that is missing, two features of one name.
+// Returns the features of a model: one for each column that an entry of the run file stands for.
+// InvalidArgument names the entry, whose column is not in the data or has no ids, whose table is
+// missing, or whose name another feature has.
 absl::StatusOr<std::vector<Feature>> ResolveFeatures(const v1::ModelConfig& model,
                                                      const TableConfigs& tables,
                                                      const std::vector<FieldSpec>& fields);
 
-// Returns the tables that the features use, in the order of the features: for each the entry of the
-// run file, with the table's own name.
+// Returns the tables that the features use, in the order of the features. Each is a copy of its
+// entry in the run file, with the table's own name instead of a pattern.
 std::vector<v1::TableConfig> TablesOf(const std::vector<Feature>& features,
                                       const TableConfigs& tables);
 

@@ -1,5 +1,5 @@
-// Build the layers of images from their configs. Errors go to the builder's status and name the
-// layer.
+// Functions that build the layers of images from their configs. Errors go to the builder's status
+// and name the layer.
 #ifndef SHOAL_ML_NN_IMAGE_LAYER_BUILDER_H_
 #define SHOAL_ML_NN_IMAGE_LAYER_BUILDER_H_
 

@@ -25,8 +25,8 @@ ModelMetric MeanAbsoluteError(GraphBuilder& builder, Output predictions, Output 
 // kLog, probabilities. Label smoothing does not count. Not valid for other kinds of losses.
 ModelMetric LogLoss(GraphBuilder& builder, LossKind kind, Output predictions, Output labels);
 
-// The probability of the label 1 for each example, [batch], of a binary classifier with this loss:
-// one output, or two with a softmax cross entropy.
+// Returns the probability of the label 1 for each example, [batch]. The model is a binary
+// classifier with this loss: it has one output, or two with a softmax cross entropy.
 Output PositiveProbability(GraphBuilder& builder, LossKind kind, Output predictions);
 
 // "auc" of such a classifier: the probability that an example with the label 1 has a higher score

@@ -16,8 +16,8 @@ struct ModelOptions {
   bool is_training = true;
   double width_multiplier = 1;  // MobileNetV2: a factor for the numbers of channels.
   double dropout_rate = 0.5;    // Used where the model has dropout.
-  // Models of clicks use these two: whether the data has a dense field of numbers, and the size of
-  // the features' vectors.
+  // Only models of clicks use the next two: whether the data has a dense field of numbers, and the
+  // size of each feature's vector.
   bool has_input = true;
   int64_t feature_dim = 16;
 };
@@ -27,8 +27,9 @@ struct Model {
   bool is_regression;
   // Returns the layers for images of this height and width, as text of ModelConfig.
   std::string (*layers)(const ModelOptions& options, int64_t height, int64_t width);
-  // Models of clicks, which have one output for labels 0 and 1: the features that a run file has
-  // without any, as text of ModelConfig, and their tables, as text of RunConfig. Else null.
+  // Set for models of clicks, which have one output for the labels 0 and 1; null for others.
+  // `features` (text of ModelConfig) and `tables` (text of RunConfig) are used if the run file has
+  // none.
   const char* features = nullptr;
   const char* tables = nullptr;
 

@@ -28,7 +28,7 @@ inline constexpr int kMaxSlots = 3;
 struct UpdateStep {
   int64_t step = 1;         // the number t of this update in the formulas, from 1
   float learning_rate = 0;  // finite, >= 0
-  // The gradient is first multiplied by it: a clipping scale, or 1/weight.
+  // The gradient is first multiplied by this factor: a clipping scale, or 1/weight.
   float gradient_scale = 1;
   // Then each element is clipped to [-limit, limit]; 0: no clipping by value. The l2_decay of the
   // options is added last.

@@ -38,4 +38,4 @@ def _seed_all(seed: int, torch: Any) -> None:
     random.seed(seed)
     np.random.seed(seed % (1 << 32))
     if torch is not None and hasattr(torch, "manual_seed"):
-        torch.manual_seed(seed % (1 << 63))  # Of all devices, also of those that are not in use yet.
+        torch.manual_seed(seed % (1 << 63))  # Seeds all devices, also those not in use yet.

@@ -1,9 +1,14 @@
 // The sidecar of a file: a CRC32C of each of the file's blocks, so that any part can be read and
 // checked alone.
 //
-//   "SHOALCRC"  u32 version = 1  u32 block bytes  u64 file bytes  u32 CRC32C per block  u32 CRC32C
-//   of the above
-// little-endian.
+//   "SHOALCRC"
+//   u32  version, 1
+//   u32  bytes of a block
+//   u64  bytes of the file
+//   u32  CRC32C of each block, one after the other
+//   u32  CRC32C of all of the above
+//
+// All numbers are little-endian.
 #ifndef SHOAL_RUNTIME_CHECKPOINT_BLOCK_CHECKSUMS_H_
 #define SHOAL_RUNTIME_CHECKPOINT_BLOCK_CHECKSUMS_H_
 

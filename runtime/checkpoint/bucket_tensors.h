@@ -12,8 +12,8 @@
 
 namespace shoal {
 
-// The last parts of their names, in addition to those of the slots. Only a bucket's keys are always
-// there: a tensor without elements is left out.
+// The last part of the name of each of these tensors; further tensors have the slots of the rows
+// and end with the name of the slot. A tensor without elements is left out, except the keys.
 inline constexpr char kBucketKeys[] = "keys";
 inline constexpr char kBucketTouched[] = "touched";
 inline constexpr char kBucketValues[] = "values";
@@ -23,7 +23,7 @@ inline constexpr char kBucketCounts[] = "counts";
 // A slot of a table's rows.
 struct RowSlot {
   std::string name;
-  uint64_t floats = 0;  // of each row
+  uint64_t floats = 0;  // the floats that each row has
 };
 
 inline uint64_t DimOf(const v1::VariableSpec& table) {

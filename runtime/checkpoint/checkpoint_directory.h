@@ -59,10 +59,10 @@ class CheckpointDirectory {
   // not match the manifest. Then updates the hint LATEST; failing to write that is not an error.
   absl::Status Publish(const CheckpointName& name, const v1::Manifest& manifest);
 
-  // Deletes the checkpoints above the step, so that they do not exist any more even after a crash.
+  // Deletes the checkpoints of later steps durably: they do not exist any more even after a crash.
   // After an error some of them may remain; Publish and Prune then delete them first, and fail if
-  // they cannot. `may_discard`, if it is not null, is called after that has been noted: its error
-  // postpones the deletion.
+  // they cannot. If `may_discard` is not null, it is called before anything is deleted; if it
+  // returns an error, Publish and Prune delete these checkpoints later.
   absl::Status DiscardAbove(uint64_t step,
                             const std::function<absl::Status()>& may_discard = nullptr);
 
@@ -81,8 +81,8 @@ class CheckpointDirectory {
 
   // Removes checkpoints older than the `keep` newest valid ones, old exports (see
   // RemoveOldExports), and incomplete checkpoints older than the newest valid one. Removes nothing
-  // if no valid one would remain. Of a checkpoint whose shards have rows of a kept one
-  // (Checkpoint::bases), only the manifest is removed.
+  // if no valid one would remain. If a kept checkpoint needs rows from the shards of an old one
+  // (Checkpoint::bases), only the manifest of the old one is removed.
   absl::Status Prune(int keep);
 
   // Removes complete and partial model.safetensors from checkpoints older than the newest one that

@@ -51,7 +51,7 @@ class CheckpointSliceSource : public SliceSource {
   SlotNames slot_names_;
   // Indexed by variable of the run: the variable's number in the checkpoint.
   std::vector<uint32_t> saved_variables_;
-  std::vector<bool> rowwise_;  // by variable of the run: TableSpec.rowwise
+  std::vector<bool> rowwise_;  // TableSpec.rowwise, indexed by variable of the run
 };
 
 }  // namespace shoal

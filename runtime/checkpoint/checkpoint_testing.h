@@ -22,10 +22,11 @@ inline constexpr uint64_t kTestSliceBytes = 64;
 // Returns three variables: one of several slices, one of a single slice, and a scalar.
 std::vector<v1::VariableSpec> TestVariables();
 
-// Returns a fourth variable, for SaveOptions.with_table: a table of three buckets and two floats a
-// row, and what it holds at a step: the rows of the keys 0 to 39, except the key `step`, with the
-// values {10 * key + step, 10 * key + step + 1}, of which key k was touched last at step k + 1 or
-// `step`; slots are the value + 0.5. Key 50 was counted once.
+// TestTable returns a fourth variable, for SaveOptions.with_table: a table of three buckets, with
+// two floats in a row. TestRows returns the rows of one of its buckets at a step. The table has the
+// keys 0 to 39 except the key `step`; the value of key k is {10 * k + step, 10 * k + step + 1},
+// each slot is the value + 0.5, and it was touched last in version min(k + 1, step). Key 50 was
+// counted once and has no row.
 v1::VariableSpec TestTable();
 BucketRows TestRows(const SliceTable& table, uint32_t slice, uint64_t step, size_t num_slots);
 

@@ -33,8 +33,8 @@ absl::StatusOr<std::string> ResolveInitFrom(FileSystem& file_system, const std::
 // with a compute program writes. The name follows from the content, so the file never changes.
 std::string InitialValuesPath(const std::string& run_directory, uint64_t fingerprint);
 
-// Removes the files of InitialValuesPath and what is left of attempts to write them: no run begins
-// from them again once it has a checkpoint.
+// Removes the files of InitialValuesPath, complete and incomplete ones. Call it once the run has a
+// checkpoint, because it resumes from that and not from these files.
 absl::Status RemoveInitialValues(FileSystem& file_system, const std::string& run_directory);
 
 // The source of version 0. Each slice comes from the tensor to which its variable is mapped, or
@@ -51,8 +51,8 @@ class InitialModel : public SliceSource {
 
   // DataLoss: a value is not finite.
   absl::Status Fill(uint32_t slice, Contents* contents) override;
-  // A table takes the values of a table of the same number of buckets in a checkpoint; slots start
-  // as initial ones.
+  // Takes the values of a checkpoint's table, which must have the same number of buckets. Slots get
+  // their initial values.
   absl::Status FillBucket(uint32_t slice, BucketContents* contents) override;
 
   // Returns how many variables start from the file.

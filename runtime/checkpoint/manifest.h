@@ -1,8 +1,11 @@
 // MANIFEST, the file that makes a checkpoint exist. It is written last and names all other files.
 //
-//   "SHOALMAN"  u32 payload bytes  u32 CRC32C of the payload  payload: a serialized
-//   shoal.v1.Manifest
-// little-endian.
+//   "SHOALMAN"
+//   u32  bytes of the payload
+//   u32  CRC32C of the payload
+//   the payload: a serialized shoal.v1.Manifest
+//
+// The numbers are little-endian.
 #ifndef SHOAL_RUNTIME_CHECKPOINT_MANIFEST_H_
 #define SHOAL_RUNTIME_CHECKPOINT_MANIFEST_H_
 

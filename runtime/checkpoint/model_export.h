@@ -23,11 +23,11 @@ inline constexpr char kModelExportFile[] = "model.safetensors";
 // The name of the file while ps write their parts.
 inline constexpr char kPartialExportFile[] = "model.safetensors.partial";
 
-// The layout of the file: the header, then the variables in declared order as float32, without
-// tables, which the header's metadata names: they may not fit the memory of those who load the file
-// (`shoal export --tables` writes their rows). It depends only on data that the manifest will
-// contain, so the ps know it before the manifest exists, and not on the run's id, so that runs with
-// the same values export the same bytes.
+// The layout of the file: the header, then the variables in declared order as float32. Tables are
+// left out, because they may not fit into the memory of a program that loads the file; the header's
+// metadata names them, and `shoal export --tables` writes their rows. The layout depends only on
+// data that the manifest will contain, so the ps know it before the manifest exists. It does not
+// depend on the run's id, so that runs with the same values export the same bytes.
 class ModelExportLayout {
  public:
   ModelExportLayout(absl::Span<const v1::VariableSpec> variables, uint64_t step);

@@ -1,4 +1,4 @@
-// The versions of a slice in a checkpoint, and the names of a slice's tensors.
+// The version of a slice in a checkpoint, and the names of a slice's tensors.
 #ifndef SHOAL_RUNTIME_CHECKPOINT_SLICE_STATE_H_
 #define SHOAL_RUNTIME_CHECKPOINT_SLICE_STATE_H_
 

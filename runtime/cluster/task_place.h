@@ -21,8 +21,8 @@ absl::StatusOr<std::string> ChiefAddress(const ResolverInput& input,
                                          absl::string_view launcher_host, uint32_t port,
                                          absl::string_view remedy);
 
-// Resolves a task of a cluster with host lists. If `anywhere`, the task serves at its port of every
-// local address, which a pod needs while its name is not known yet.
+// Resolves a task of a cluster with host lists. If `anywhere`, the task serves at its port on all
+// local addresses; a pod needs this while its name cannot be resolved yet.
 absl::StatusOr<ResolvedTask> PlaceInCluster(ClusterSource source, TaskId task, ClusterSpec cluster,
                                             bool anywhere);
 
@@ -31,13 +31,13 @@ absl::StatusOr<ResolvedTask> PlaceInCluster(ClusterSource source, TaskId task, C
 ResolvedTask PlaceByChief(ClusterSource source, TaskId task, const std::string& chief_address,
                           bool hosts_chief);
 
-// The number of a process from a launcher that numbers the processes number of processes in all
-// jobs.
+// The number that a launcher gave this process among the processes of all jobs.
 struct Rank {
   ClusterSource source = ClusterSource::kSlurm;
-  const char* name = "";               // name of the environment variable
-  uint32_t rank = 0;                   // the others look for the chief at rank 0
-  uint32_t size = 0;                   // of all jobs together
+  const char* name = "";  // name of the environment variable
+  // The rank, from 0; the other processes look for the chief at rank 0.
+  uint32_t rank = 0;
+  uint32_t size = 0;                   // the number of processes of all jobs together
   const char* remedy = "";             // Remedy for a missing --task_index.
   std::optional<uint32_t> part_index;  // Index within its part of the command line.
   // True if all processes have the same command line. Then the index of a task in a job whose chief

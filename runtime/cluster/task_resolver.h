@@ -81,7 +81,7 @@ absl::StatusOr<ResolvedTask> ResolveTaskPlace(const ResolverInput& input);
 // set by hand do not count.
 bool LauncherIsParent(const Environment& environment);
 
-// The same as one line of JSON, for the log.
+// Returns the result of ResolveTaskPlace as one line of JSON, for the log.
 std::string ToJson(const ResolvedTask& resolved);
 
 }  // namespace shoal

@@ -15,10 +15,11 @@ class Descriptor;
 namespace shoal {
 
 struct ExpandedText {
-  // The text with the full names of enum values; what it says stands on the same lines as before.
+  // The text with the full names of enum values. Every field stays on its line.
   std::string text;
-  // Empty, or what is wrong: a field or a value that the message does not know, with those it
-  // knows, or a message that is not closed. Everything else is left to protobuf's parser.
+  // Empty if nothing is wrong. Otherwise it names a field or a value that the message does not
+  // know, with those that it knows, or a message that is not closed. Protobuf's parser reports all
+  // other errors.
   std::string error;
   int error_line = 0;  // From 0.
 };

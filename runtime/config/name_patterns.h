@@ -13,7 +13,7 @@
 
 namespace shoal {
 
-// Expressions of which a name must match one from its first to its last character.
+// A set of expressions. A name matches if one of the expressions matches the whole name.
 class NamePatterns {
  public:
   // InvalidArgument names the field, the expression and what is wrong with it.

@@ -8,8 +8,9 @@
 
 namespace shoal {
 
-// Returns whether a run without defaults, as its file and flags give it, has a compute program and
-// leaves a setting to it: the optimizer, the learning rate, the batch size or the length.
+// Returns whether the run has a compute program and leaves a setting to it: the optimizer, the
+// learning rate, the batch size or the length. `given` is the run as its file and flags give it,
+// without defaults.
 bool LeavesSettingsToProgram(const v1::RunConfig& given);
 
 // Returns the run with the settings of its compute program where it gives no others. A run that

@@ -14,7 +14,7 @@ inline absl::Status InvalidField(absl::string_view field, absl::string_view what
   return absl::InvalidArgumentError(absl::StrCat(field, ": ", what));
 }
 
-// A finite number in [low, high); `high` may be infinite.
+// Checks that the value is a finite number in [low, high); `high` may be infinite.
 inline absl::Status CheckRange(absl::string_view field, double value, double low, double high) {
   if (std::isfinite(value) && value >= low && value < high) return absl::OkStatus();
   if (std::isinf(high)) {
@@ -24,7 +24,7 @@ inline absl::Status CheckRange(absl::string_view field, double value, double low
       field, absl::StrCat("must be at least ", low, " and less than ", high, ", is ", value));
 }
 
-// A finite number above 0.
+// Checks that the value is a finite number above 0.
 inline absl::Status CheckPositive(absl::string_view field, double value) {
   if (std::isfinite(value) && value > 0) return absl::OkStatus();
   return InvalidField(field, absl::StrCat("must be a finite number above 0, is ", value));

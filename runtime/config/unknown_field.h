@@ -11,8 +11,8 @@ class Descriptor;
 namespace shoal {
 
 // Returns "RunConfig has no field "x"" and what the user may have meant: a field of that name in a
-// message below `type`, a similar name, or else all names. `before` is the path of the message with
-// its last dot; "": that of the whole run file, or unknown.
+// message below `type`, a similar name, or else all names. `before` is the path of the message in
+// the run file, followed by a dot; "" for the whole run file, or if the path is unknown.
 std::string UnknownField(const google::protobuf::Descriptor& type, const std::string& name,
                          const std::string& before);
 

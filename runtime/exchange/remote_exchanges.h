@@ -20,7 +20,8 @@ namespace shoal {
 
 // The exchanges of one worker with its ps tasks. Decides what each exchange sends next and when.
 // Thread-safe. It has no threads: it runs on the threads of callers and channels, and its owner
-// calls RunDue when that is due. After the first exchanges it allocates nothing.
+// calls RunDue at the time that the previous call returned. After the first exchanges it allocates
+// nothing.
 class RemoteExchanges {
  public:
   struct Options {

@@ -18,8 +18,8 @@ namespace shoal {
 // Not thread safe.
 class MetricsEvents {
  public:
-  // `directory` gets `train` and `test`. Every `every`-th step is recorded, and the first; all that
-  // were evaluated. every > 0. Pointers are borrowed.
+  // `directory` gets `train` and `test`. Records the first step, each step whose number `every`
+  // divides, and all steps that were evaluated. every > 0. Pointers are borrowed.
   MetricsEvents(FileSystem* file_system, const Clock* clock, const std::string& directory,
                 uint64_t every);
 
@@ -33,7 +33,7 @@ class MetricsEvents {
 
  private:
   const uint64_t every_;
-  uint64_t last_ = 0;  // step that was recorded
+  uint64_t last_ = 0;  // the last step that was recorded
   EventFile train_;
   EventFile test_;
 };

@@ -5,10 +5,12 @@
 //   epoch                from 0
 //   loss                 example-weighted mean data loss + regularization, before the update
 //   accuracy             correct / examples; null where the model does not classify
-//   examples             of this step
-//   examples_per_second  over the last seconds
-//   learning_rate        of this update
-//   staleness            asynchronous only: of the contribution
+//   examples             the number of examples in this step
+//   examples_per_second  the rate over the last seconds
+//   learning_rate        the learning rate of this update
+//   staleness            asynchronous only: how many updates older than the newest values those
+//   were
+//                        from which the contribution was computed
 //   NAME                 each metric of the model with another name, sorted by name
 //   eval_loss, eval_accuracy, eval_examples, eval_NAME   only in lines of evaluated steps
 //
@@ -86,8 +88,8 @@ class MetricsFile {
   // from then on, also after an error: the file is then shortened before the next line is written.
   absl::Status CutBackTo(uint64_t last_step);
 
-  // Is called from now on before lines are removed from the file. An error postpones that, like one
-  // of the disk.
+  // Sets a function that is called before lines are removed from the file. If it returns an error,
+  // they are removed later, as after an error of the disk.
   void SetMayCut(std::function<absl::Status()> may_cut) { may_cut_ = std::move(may_cut); }
 
   uint64_t last_step() const { return last_step_; }

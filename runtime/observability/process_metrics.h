@@ -5,9 +5,9 @@ namespace shoal {
 
 class MetricPage;
 
-// The metrics that Prometheus' own clients report of a process (process_*: CPU, memory, files,
-// start), and the memory that this one may have: shoal_memory_limit_bytes, of its control group or
-// of the machine.
+// Adds the metrics that Prometheus' own clients report about a process (process_*: CPU, memory,
+// files, start), and shoal_memory_limit_bytes, the memory that the machine or the cgroup allows
+// this process.
 void AddProcessMetrics(MetricPage* page);
 
 }  // namespace shoal

@@ -39,7 +39,7 @@ struct ProgressOptions {
 // The length of a run, as far as it is known; 0 is unknown.
 struct ProgressPlan {
   uint64_t first_step = 0;   // Steps done before this start (resumed).
-  uint64_t total_steps = 0;  // Of the whole run.
+  uint64_t total_steps = 0;  // The steps of the whole run.
   uint64_t steps_per_epoch = 0;
   uint32_t num_epochs = 0;
 };

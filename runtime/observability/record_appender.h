@@ -24,7 +24,7 @@ class RecordAppender {
   absl::Status Open(const std::string& path, uint64_t size);
   bool is_open() const { return file_ != nullptr; }
   const std::string& path() const { return path_; }  // empty before the first Open
-  uint64_t size() const { return size_; }            // of the whole records in the file
+  uint64_t size() const { return size_; }            // the bytes of the whole records in the file
 
   // Whole records that wait to be written.
   const std::string& waiting() const { return waiting_; }

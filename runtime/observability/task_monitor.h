@@ -39,7 +39,7 @@ class TaskSource {
   virtual ~TaskSource() = default;
   virtual TaskStatus Status() const = 0;
   virtual void Collect(MetricPage* page) const = 0;
-  // The run as the chief sees it; other roles have no page of it.
+  // Returns the page of the run; only the chief has one.
   virtual std::optional<RunPage> DescribeRun() const { return std::nullopt; }
 };
 
@@ -58,7 +58,8 @@ class TaskMonitor {
 
   explicit TaskMonitor(Options options);
 
-  // A role that is shown as long as this lives. With a null monitor it does nothing.
+  // Shows a role on the pages from its construction to its destruction. With a null monitor it does
+  // nothing.
   class Shown {
    public:
     Shown(TaskMonitor* monitor, TaskId role, const TaskSource* source);

@@ -15,8 +15,8 @@ class VariableSpec;
 }
 
 // A piece of one variable: elements [first_element, first_element + num_elements) in row-major
-// order. Or a bucket of a table, which counts as kRowsOfBucket rows wherever sizes are compared:
-// the rows that it will have are not known.
+// order. A slice may also be a bucket of a table. How many rows a bucket will have is not known, so
+// it counts as kRowsOfBucket rows wherever sizes are compared.
 struct Slice {
   uint32_t variable = 0;
   uint64_t first_element = 0;
@@ -59,7 +59,7 @@ class SliceTable {
     return variable == num_variables() ? size() : variables_[variable].first_slice;
   }
 
-  // Tables. A table's dimension is its row_elements_of().
+  // Functions for tables. The number of floats in a row is row_elements_of().
   bool is_table(uint32_t variable) const { return variables_[variable].num_buckets > 0; }
   bool has_tables() const { return has_tables_; }
   uint32_t num_buckets_of(uint32_t table) const { return variables_[table].num_buckets; }

@@ -17,7 +17,7 @@ namespace shoal {
 
 struct MarkedBatch {
   BatchKey batch;
-  uint64_t incarnation = 0;  // of the worker
+  uint64_t incarnation = 0;  // the incarnation of the worker
 };
 
 // Path of a worker's mark in the run's directory.

@@ -48,7 +48,7 @@ class ChiefSession {
     virtual void OnChiefLost(const absl::Status& status) = 0;
   };
 
-  // The content of the last heartbeat when the task ends.
+  // The reason of the task's end in its last heartbeat.
   enum class Departure {
     kNone,
     kLeaves,        // The task leaves; the chief need not wait for its lease to expire.

@@ -31,7 +31,7 @@ class Service;
 
 namespace shoal {
 
-// One call of a control service. All of it ends with the call, except copies.
+// One call of a control service. Its pointers are valid until the call has ended.
 struct ControlCall {
   std::string path;  // "/shoal.v1.ChiefService/Heartbeat"
   absl::Duration timeout;

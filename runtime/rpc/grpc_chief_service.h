@@ -21,8 +21,8 @@ class ChiefCallers {
  public:
   // A task registers, sends heartbeats and reports only with the job of its certificate.
   absl::Status CheckSender(const grpc::ServerContext* context, const v1::Identity& sender);
-  // A task reports the batches that it computes itself. Only who starts tasks or ends the run
-  // reports that another task died of a batch.
+  // A task may report only batches that it computes itself. Only a chief or an operator, such as a
+  // launcher, may report that another task died while it computed a batch.
   absl::Status CheckReporter(const grpc::ServerContext* context,
                              const v1::ReportBadBatchRequest& request);
   // Only permitted roles end a run.

@@ -48,8 +48,8 @@ class GrpcParameterService : public v1::ParameterService::Service {
   }
 
  private:
-  // The server takes messages as large as the bulk path needs, whatever their method: gRPC has one
-  // limit for all.
+  // Refuses requests above kMaxControlMessageBytes. The server itself accepts larger ones, because
+  // gRPC has one limit for all methods, and the bulk path needs a higher one.
   template <typename Request, typename Response>
   grpc::Status Answer(grpc::ServerContext* context,
                       absl::Status (Target::*method)(const Request&, Response*),

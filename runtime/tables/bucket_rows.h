@@ -9,12 +9,14 @@ namespace shoal {
 // The contents of one bucket of a table in a checkpoint.
 struct BucketRows {
   // The stored rows.
-  std::vector<uint64_t> keys;     // rising
-  std::vector<uint32_t> touched;  // by key: the bucket's version that made the row's value
-  std::vector<float> rows;        // by key: the value, then the slots (TableUpdater::row_floats())
+  std::vector<uint64_t> keys;  // rising
+  // For each key: the version of the bucket that made the row's value.
+  std::vector<uint32_t> touched;
+  // For each key: the value, then the slots (TableUpdater::row_floats()).
+  std::vector<float> rows;
   // The keys that were touched, but too few times to be stored.
   std::vector<uint64_t> counted_keys;  // rising
-  std::vector<uint32_t> counts;        // by counted key
+  std::vector<uint32_t> counts;        // for each counted key: the updates that touched it
 };
 
 }  // namespace shoal

@@ -15,9 +15,9 @@ inline constexpr uint32_t kNoRow = UINT32_MAX;
 // Maps 64-bit keys to row numbers: open addressing with linear probing over entries of 16 bytes, at
 // most 85 % full. Each key also has a stamp, a number that the owner chooses.
 //
-// The index grows by moving a few entries with every insertion, so none takes long: an insertion
-// maps fresh memory, which the kernel clears as it is touched, but never moves the whole index.
-// Not thread-safe.
+// The index grows by moving a few entries with every insertion, so no insertion takes long: it may
+// map new memory, which the kernel clears page by page when it is first used, but it never moves
+// all entries at once. Not thread-safe.
 class RowIndex {
  public:
   struct Entry {
@@ -65,8 +65,9 @@ class RowIndex {
     }
   }
 
-  // Visits the used ones of the next `num_entries` entries from *place on, and moves *place. Around
-  // the whole index again and again, it meets every key that stays.
+  // Looks at the next `num_entries` entries from *place on, visits those that are in use, and
+  // advances *place, which returns to 0 at the end. Repeated calls visit every key that is not
+  // erased meanwhile.
   template <typename Visit>
   void Scan(size_t* place, size_t num_entries, Visit visit) const {
     for (size_t i = 0; i < num_entries && i < new_.capacity; ++i) {

@@ -13,7 +13,7 @@ namespace shoal {
 // the kernel uses huge pages where it can. Thread-safe.
 class SlabPool {
  public:
-  // `row_floats` is a row's value with its slots, at least 1.
+  // `row_floats` is the number of floats in a row, for its value and its slots; at least 1.
   explicit SlabPool(size_t row_floats);
   SlabPool(const SlabPool&) = delete;
   SlabPool& operator=(const SlabPool&) = delete;

@@ -20,7 +20,8 @@ struct TableOptions {
   std::string name;
   uint32_t dim = 0;  // the floats of a row's value, 1 to 4096
   // kSgd, kAdagrad, kAdam or kFtrl. A row that a step does not touch keeps its value and its slots
-  // (PyTorch's SparseAdam, TensorFlow's LazyAdam); the t of Adam's formula is the table's.
+  // (PyTorch's SparseAdam, TensorFlow's LazyAdam); the t of Adam's formula counts all steps, also
+  // those that did not touch the row.
   OptimizerOptions optimizer;
   // Adagrad with one accumulator for a row, to which it adds the mean of the squared gradient
   // (FBGEMM's EXACT_ROWWISE_ADAGRAD). `optimizer` must be kAdagrad.
@@ -29,10 +30,10 @@ struct TableOptions {
   double clip_by_value = 0;
   double l2 = 0;  // adds l2 * value to the gradient of a touched row, after clipping
   InitializerSpec initializer;
-  // A row is stored from the update in which its key is seen for the n-th time; 0 and 1: the first.
+  // A row is stored once this many updates have touched its key; 0 and 1: from the first on.
   uint32_t min_count = 0;
-  // A row that this many updates of its bucket did not touch is a row that was never trained. 0:
-  // rows stay.
+  // A row that the last `idle_updates` updates of its bucket did not touch is dropped: its value is
+  // the initial one again. 0: rows are never dropped.
   uint32_t idle_updates = 0;
 };
 
@@ -87,7 +88,7 @@ class TableUpdater {
   const uint64_t seed_;
   const uint64_t name_hash_;
   const std::unique_ptr<UpdateRule> rule_;
-  const size_t num_slots_;  // of dim floats each; 0 if rowwise
+  const size_t num_slots_;  // the number of slots with dim floats each; 0 if rowwise
   const size_t row_floats_;
 };
 

@@ -17,7 +17,7 @@ namespace shoal {
 // are few entries.
 class BatchDecisions {
  public:
-  // Starts a lineage, of which only the skips are known.
+  // Starts a lineage: forgets all decisions except the skips in the list.
   void Reset(const std::vector<BatchKey>& skipped);
 
   bool IsRefused(const BatchKey& batch) const {

@@ -15,8 +15,8 @@ class CutTracker {
   // Starts a lineage: no cut is requested or begun.
   void Reset(uint32_t num_slices);
 
-  // Notes the request. Returns true if slices that are at this version now have to be cut, which
-  // are those that reached it before they knew of the request.
+  // Notes the request. Returns true if the slices that are at this version already must be cut now;
+  // the others are cut when they reach it.
   bool Ask(uint64_t version) { return asked_.insert(version).second && version != complete_; }
   bool IsAsked(uint64_t version) const { return !asked_.empty() && asked_.count(version) != 0; }
 

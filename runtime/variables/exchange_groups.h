@@ -13,7 +13,8 @@ namespace shoal {
 // Each slice takes at most 40 bytes in the header of a request or reply, and headers have at most
 // kMaxBulkHeaderBytes.
 inline constexpr size_t kMaxSlicesInGroup = 1024;
-// Fewer, so that the threads of a ps share the work on its buckets.
+// The same limit for buckets. It is lower, so that the threads of a ps share the work on its
+// buckets.
 inline constexpr size_t kMaxBucketsInGroup = 256;
 
 // Puts every slice into exactly one group. A group has slices of one ps, either all with versions

@@ -1,5 +1,5 @@
-// What batches, steps and evaluations say of the metrics that the run's model has beside the loss
-// and, for models that count correct predictions in a field of its own, the accuracy.
+// Sums of the model's metrics over batches, steps and evaluations. The loss has fields of its own,
+// and so has the accuracy of models that count correct predictions.
 #ifndef SHOAL_RUNTIME_VARIABLES_METRIC_SUMS_H_
 #define SHOAL_RUNTIME_VARIABLES_METRIC_SUMS_H_
 
@@ -22,21 +22,21 @@ inline constexpr size_t kMostMetrics = 16;
 inline constexpr size_t kMostMetricNameBytes = 64;
 inline constexpr size_t kMostScoreCounts = 65536;
 
-// One metric: a sum and a weight, or for the kind AUC a histogram that becomes them in the end. A
-// sum that is NaN makes that of everything it is added to NaN.
+// One metric: a sum and a weight or, for the kind AUC, a histogram from which FinishHistograms
+// computes them. A sum that is NaN makes every total NaN that it is added to.
 struct MetricSum {
   double sum = 0;
   double weight = 0;
   std::vector<ScoreCount> histogram;  // Bins may repeat.
 };
 
-// In the order of ModelDeclaration.metrics; empty if the model has none.
+// The metrics in the order of ModelDeclaration.metrics; empty if the model has none.
 using MetricSums = std::vector<MetricSum>;
 
 // Adds to `total`, which grows if `part` has more metrics.
 void AddMetrics(const MetricSums& part, MetricSums* total);
 
-// Makes sums and weights of the histograms.
+// Computes sum and weight of the metrics that have a histogram.
 void FinishHistograms(MetricSums* sums);
 
 // Returns the value; none if the weight is 0 or the value is not finite.
@@ -56,12 +56,12 @@ std::map<std::string, std::optional<double>> NameMetrics(const Names& names,
   return named;
 }
 
-// Removes the metric "accuracy", which a compute program counts like its other ones and which is
-// shown beside the loss. Returns its value.
+// Removes the metric "accuracy" and returns its value, because it is shown beside the loss. A
+// compute program counts it like its other metrics.
 std::optional<double> TakeAccuracy(std::map<std::string, std::optional<double>>* named);
 
-// Returns why a model cannot have a metric of this name: its characters, or a field of
-// metrics.jsonl that has it. The caller puts "metric NAME: " before the message.
+// Returns why a model cannot have a metric of this name: a character that is not allowed, or a
+// field of metrics.jsonl that has the name. The caller puts "metric NAME: " before the message.
 absl::Status CheckMetricName(absl::string_view name);
 
 }  // namespace shoal

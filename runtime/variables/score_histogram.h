@@ -7,9 +7,9 @@
 //
 //   AUC = sum over the bins b of P(b) * (negatives in all bins below b + N(b) / 2) / (P * N)
 //
-// where P(b) and N(b) are the numbers of positive and negative examples in bin b, P and N those of
-// all examples. All of them are integers, so that the result does not depend on the order in which
-// histograms are added.
+// In this formula P(b) and N(b) are the numbers of positive and negative examples in bin b, P and N
+// those of all examples. All of them are integers, so the result does not depend on the order in
+// which histograms are added.
 //
 // Only pairs of a positive and a negative example that share a bin and have different scores are
 // counted wrongly, by at most one half each. Therefore the error is at most
@@ -37,8 +37,8 @@ inline constexpr uint32_t kScoreRanges = 24;
 // Bins 0 to kNumScoreBins / 2 - 1 are for scores below 1/2.
 inline constexpr uint32_t kNumScoreBins = 2 * kScoreRanges * kBinsPerRange;
 
-// In a message of a compute program: the bin of scores that are not finite. The AUC of what they
-// belong to has no value.
+// The bin of scores that are not finite, in a message of a compute program. With such a score the
+// AUC has no value.
 inline constexpr uint32_t kScoreBinNotFinite = kNumScoreBins;
 
 // Returns the bin of a score in [0, 1].

@@ -96,7 +96,7 @@ TEST(ScoreHistogramTest, TheErrorIsBelowTheBound) {
   }
 }
 
-// What the comment of the header says of the width of bins, from which the bound follows.
+// Checks the width of bins that the comment of the header states, from which the bound follows.
 TEST(ScoreHistogramTest, BinsAreNarrowOnTheScaleOfLogits) {
   const auto logit = [](double p) { return std::log(p) - std::log1p(-p); };
   for (int range = 0; range < 23; ++range) {

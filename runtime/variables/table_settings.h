@@ -19,9 +19,9 @@ struct TableSettings {
   LearningRateScheduleOptions schedule;
 };
 
-// Decodes a table's optimizer. What it does not set is as in the run: without a rule, the run's
-// rule and schedule; without a schedule, the run's, scaled to the table's learning rate.
-// InvalidArgument names the table and the field.
+// Decodes a table's optimizer. Where it names no rule, the table has the run's rule and schedule;
+// where it names a rule but no schedule, it has the run's schedule, scaled to the table's learning
+// rate. InvalidArgument names the table and the field.
 absl::StatusOr<TableSettings> TableSettingsFrom(const v1::VariableSpec& table,
                                                 const UpdateSettings& run);
 

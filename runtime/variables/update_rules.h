@@ -38,8 +38,8 @@ class UpdateRules {
   // Adds a learning rate, for a table. Returns its rate_index.
   absl::StatusOr<uint32_t> AddRate(const LearningRateScheduleOptions& schedule);
 
-  // Returns the learning rate of the updaters with that rate_index(), in a step. 0 is the index of
-  // the run's own rate. A rate is computed once per step.
+  // Returns the learning rate in a step of the updaters that have this rate_index(). Index 0 is the
+  // run's own rate. A rate is computed once per step.
   float LearningRate(uint32_t rate_index, uint64_t step) {
     Rate& rate = rates_[rate_index];
     if (step != rate.step) {

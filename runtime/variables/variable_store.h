@@ -23,7 +23,8 @@ struct ExchangeGroup {
   uint64_t bytes = 0;            // the bytes of all slices' values
   // If false, the slices receive no contributions and are pulled once per lineage.
   bool versioned = true;
-  // The slices are buckets of tables, perhaps of several: a pull names the keys of the rows.
+  // If true, the slices are buckets of one or several tables, and a pull names the keys of the
+  // rows.
   bool buckets = false;
 };
 
@@ -31,7 +32,7 @@ struct ExchangeGroup {
 struct RowPull {
   const uint64_t* keys = nullptr;  // rising
   uint32_t num_keys = 0;
-  float* values = nullptr;  // where to write the rows' values, one after another
+  float* values = nullptr;  // receives the rows' values, one after another
 };
 
 // One round trip for one group: pushes contributions of a batch, pulls values, or both. All memory

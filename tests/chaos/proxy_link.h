@@ -29,7 +29,7 @@ class SharedRules {
   explicit SharedRules(uint64_t seed) : rules_(seed) {}
 
   absl::Status Add(const FaultRule& rule);
-  // Calls that the rule holds are forwarded.
+  // Removes a rule and forwards the calls that it holds.
   absl::Status Remove(const std::string& name);
   void Clear();
   std::string Counts() const;

@@ -55,7 +55,7 @@ std::string Declaration(uint32_t version) {
   return out;
 }
 
-// Whatever was accepted, what is made of it has a value in range or none.
+// The results computed from accepted input are in range or have no value.
 void CheckMetrics(MetricSums metrics) {
   CheckFuzzed(metrics.size() <= kMostMetrics);
   for (const MetricSum& metric : metrics) {

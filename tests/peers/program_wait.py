@@ -1,4 +1,4 @@
-"""What it costs that batches are computed by another process; compare.py bridge starts it.
+"""Measures what it costs that another process computes the batches; compare.py bridge starts it.
 
 usage: shoal train --program=program_wait.py --num_ps_tasks=0 -- BYTES STEPS
 Each batch has next to no computation. Prints the median and the 90th percentile of the time from DONE to the next batch,

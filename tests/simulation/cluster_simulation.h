@@ -48,7 +48,7 @@ class ClusterSimulation {
   explicit ClusterSimulation(Options options);
   ~ClusterSimulation();
 
-  // Empty, or the promise that was broken.
+  // Runs the simulation. Returns the promise that was broken; "" if none was.
   std::string Run();
 
   // Describes the run's configuration and its planned faults.

@@ -60,7 +60,7 @@ class Fibers {
   Fibers(const Fibers&) = delete;
   Fibers& operator=(const Fibers&) = delete;
 
-  // The existing Fibers object; null means that threads are real threads.
+  // Returns the existing Fibers object; null means that threads are real threads.
   static Fibers* current();
 
   // Starts a fiber of the host. Threads that a fiber starts belong to the same host.

@@ -41,7 +41,7 @@ struct SimulatedProcess {
   bool alive = true;    // If false, nothing that the process does has an effect.
   // The services of this process; null while it does not serve.
   Chief* chief = nullptr;
-  grpc::Service* chief_service = nullptr;  // Of `chief`.
+  grpc::Service* chief_service = nullptr;  // The service of `chief`.
   grpc::Service* ps_service = nullptr;
   BulkService* bulk = nullptr;
   int serving = 0;                        // The number of calls inside those services.

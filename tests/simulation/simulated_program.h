@@ -24,7 +24,7 @@ class SimulatedProgram : public ReplicaProgram {
     Fibers* fibers = nullptr;
     SeededRandom* random = nullptr;
     double slowness = 1;  // A factor on the duration of a batch.
-    // The batch's gradient of the slice is not finite.
+    // Returns whether the batch's gradient of the slice is not finite.
     std::function<bool(const BatchKey&, uint32_t slice)> is_bad;
     std::function<void(const BatchKey&)> begins;  // Called when the batch is about to be computed.
     // Returns whether this attempt to compute the batch kills the process.

@@ -29,7 +29,7 @@ namespace v1 {
 class OptimizerConfig;
 }
 
-// Declares and computes what the program declares and computes. One thread at a time.
+// A ReplicaProgram that passes every call on to the compute program. One thread at a time.
 class ExternalProgram : public ReplicaProgram {
  public:
   struct Options {
@@ -53,8 +53,8 @@ class ExternalProgram : public ReplicaProgram {
 
   const ProgramDeclaration& declaration() const { return conversation_.declaration(); }
 
-  // Makes variables of the optimizer's frozen groups such that nobody contributes to; the program
-  // does not notice. Call it before MakeReady.
+  // Marks the variables of the optimizer's frozen groups as variables without contributions. The
+  // program does not notice. Call it before MakeReady.
   absl::Status Freeze(const v1::OptimizerConfig& optimizer);
 
   // Gives the program its memory and waits until it is ready to compute. The plans say which

@@ -82,7 +82,7 @@ class ProgramConversation {
   // The result of the last work that is done.
   struct Result {
     double loss_sum = 0;
-    MetricSums metrics;  // As declared. No sums if the loss is not finite.
+    MetricSums metrics;  // One for each declared metric; empty if the loss is not finite.
   };
   const Result& result() const { return result_; }
   // Returns whether the program declared the variable final in its last work.

@@ -14,9 +14,10 @@
 
 namespace shoal {
 
-// The feeds of a graph that is compiled for one number of examples: what each of them reads from a
-// batch. The number of keys of a ragged field differs from batch to batch but shapes are fixed when
-// a graph is compiled, so its feeds have a capacity and the values after the last key are zero.
+// The feeds of a graph that is compiled for one number of examples, and the part of a batch that
+// each of them reads. The number of keys of a ragged field differs from batch to batch, but shapes
+// are fixed when a graph is compiled; so the feeds of such a field have a capacity, and the values
+// after the last key are zero.
 class BatchFeeds {
  public:
   // `queue` has the placeholders of the clones; clone c gets the next clone_examples[c] examples of

@@ -16,7 +16,7 @@ namespace shoal {
 // A field of a batch whose numbers are keys of a table: a ragged field, or a dense one with one
 // int64 for each example.
 struct KeyField {
-  size_t field = 0;  // of the data set
+  size_t field = 0;  // the index of the field in the data set
   bool is_ragged = true;
 
   friend bool operator==(const KeyField& a, const KeyField& b) {
@@ -26,17 +26,17 @@ struct KeyField {
 
 // A table that a program reads, and the fields of a batch with the keys of its rows.
 struct TableLookups {
-  uint32_t table = 0;  // its variable
+  uint32_t table = 0;  // the index of the table's variable
   std::vector<KeyField> fields;
 };
 
 // The rows of one table that a batch needs.
 struct TableKeys {
-  // Each key once, by bucket and then rising, so that the rows of a bucket lie side by side.
+  // Each key once, sorted by bucket and then by value, so that the rows of a bucket are contiguous.
   std::vector<uint64_t> keys;
-  // The keys of the table's bucket b are those from begins[b] to begins[b + 1] - 1.
+  // The keys of the table's bucket b are keys[begins[b]] to keys[begins[b + 1] - 1].
   std::vector<uint32_t> begins;
-  // For each field of TableLookups, the place in `keys` of each of its keys.
+  // For each field of TableLookups: the index in `keys` of each key of the field.
   std::vector<std::vector<int32_t>> places;
 };
 

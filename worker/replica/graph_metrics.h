@@ -20,7 +20,7 @@ namespace shoal {
 // A metric of a whole replica.
 struct ReplicaMetric {
   std::string name;
-  Output sum, weight;  // over the clones; the weight may be not valid, as in ModelMetric
+  Output sum, weight;  // summed over the clones; the weight may be not valid, as in ModelMetric
   // The metric of each clone, if it is the area under a curve of scores, which has no sum.
   std::vector<ModelMetric> scored;
 };
@@ -30,14 +30,14 @@ struct ReplicaMetric {
 absl::StatusOr<std::vector<ReplicaMetric>> SumMetrics(
     const std::vector<std::vector<ModelMetric>>& clones, GraphBuilder* builder);
 
-// The outputs of a graph that have the scores and the labels of one clone's examples.
+// The outputs of a graph with the scores and the labels of one clone's examples.
 struct ScoredExamples {
   size_t clone = 0;
   int scores = -1, labels = -1;  // indices of outputs
 };
 
-// Returns the histogram of the scores of all clones; clone c has clone_examples[c] examples. Bins
-// rise. Empty if a score is not a number.
+// Returns the histogram of the scores of all clones; clone c has clone_examples[c] examples. It is
+// sorted by bin, and empty if a score is NaN.
 std::vector<ScoreCount> HistogramOf(const std::vector<ScoredExamples>& scored,
                                     const std::vector<int64_t>& clone_examples,
                                     absl::Span<void* const> outputs);

@@ -108,7 +108,7 @@ TEST(GraphMetricsTest, AreSumsOverTheExamplesOfAllClones) {
     EXPECT_EQ((*program)->metrics()[1].name(), "top_2_accuracy");
     EXPECT_EQ((*program)->metrics()[1].kind(), v1::METRIC_KIND_MEAN);
     for (const How how : {How::kTrain, How::kEvaluate}) {
-      for (const int64_t examples : {12, 3}) {  // With three, some of five clones have none.
+      for (const int64_t examples : {12, 3}) {  // Some of five clones get none of 3.
         const BatchResult result = Compute(program->get(), examples, how);
         ASSERT_EQ(result.metrics.size(), 4u);
         EXPECT_NEAR(result.metrics[0].sum, result.loss_sum, 1e-5 * result.loss_sum);
@@ -153,7 +153,7 @@ TEST(GraphMetricsTest, AreasUnderCurvesAreThoseOfTheExamplesOfAllClones) {
     EXPECT_EQ((*program)->metrics()[0].kind(), v1::METRIC_KIND_AUC);
     EXPECT_EQ((*program)->metrics()[2].kind(), v1::METRIC_KIND_MEAN);
     for (const How how : {How::kTrain, How::kEvaluate}) {
-      for (const int64_t examples : {12, 3}) {  // With three, some of five clones have none.
+      for (const int64_t examples : {12, 3}) {  // Some of five clones get none of 3.
         BatchResult result = Compute(program->get(), examples, how);
         ASSERT_EQ(result.metrics.size(), 4u);
         ASSERT_EQ(result.metrics[0].histogram.size(), 3u) << "one bin for each class";

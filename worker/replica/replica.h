@@ -22,12 +22,12 @@
 
 namespace shoal {
 
-// A program with its memory: two sets of parameters and two of contributions, addressed by
-// variable for computing and by slice for exchanges. Of tables there are only the rows of a batch
-// (RowSets). A set of contributions belongs to the
-// exchanges that push it until they are done. A set of parameters belongs to the exchange that
-// pulls into it or to the computation that uses it. Nothing is allocated after construction. One
-// thread at a time, except where a comment says otherwise.
+// A program with its memory: two sets of parameters and two of contributions, addressed by variable
+// for computing and by slice for exchanges. Tables are an exception: only the rows of a batch are
+// here (RowSets). A set of contributions belongs to the exchanges that push it until they are done.
+// A set of parameters belongs to the exchange that pulls into it or to the computation that uses
+// it. Nothing is allocated after construction. One thread at a time, except where a comment says
+// otherwise.
 class Replica {
  public:
   static constexpr uint32_t kSets = 2;
@@ -70,8 +70,8 @@ class Replica {
   uint32_t announced_ahead() const { return program_->announced_ahead(); }
   void Expect(uint64_t step, absl::Span<const BatchKey> next) { program_->Expect(step, next); }
 
-  // Returns the contributions of the last batch trained into that set. Call it while nothing
-  // trains.
+  // Returns the summaries of the last batch that was trained into this set of contributions. Call
+  // it while nothing trains.
   std::vector<BatchSummary> Summaries(uint32_t contribution_set) const {
     return program_->Summaries(contributions_[contribution_set]);
   }

@@ -60,7 +60,8 @@ class ReplicaProgram {
     static const std::vector<TableLookups> kNone;
     return kNone;
   }
-  // Returns the number of rows of a table for which a batch probably has room.
+  // Returns the number of rows of a table that a batch probably reads; the memory for rows has this
+  // size at first.
   virtual int64_t FirstRowCapacity(size_t /*lookup*/) const { return 1; }
   // Called before Train and Evaluate if there are tables, with one entry for each of lookups(): the
   // rows that the batch reads.
@@ -72,8 +73,8 @@ class ReplicaProgram {
   // Returns the metrics of BatchResult::metrics, in their order.
   virtual std::vector<v1::MetricSpec> metrics() const { return {}; }
 
-  // Tables have no such memory. Returns the memory in which the program wants a variable's
-  // parameters or contributions of a set; null: the replica provides it.
+  // Return the memory in which the program wants the parameters or contributions of a variable in a
+  // set; null: the replica provides it. Not called for tables.
   virtual float* ParameterMemory(uint32_t /*set*/, uint32_t /*variable*/) { return nullptr; }
   virtual float* ContributionMemory(uint32_t /*set*/, uint32_t /*variable*/) { return nullptr; }
 

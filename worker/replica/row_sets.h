@@ -30,12 +30,12 @@ class RowSets {
   RowSets(const ReplicaProgram* program, const SliceTable* table,
           const std::vector<ExchangeGroup>* groups);
 
-  // Makes the set one of the batch with these keys; null: of no batch, so that pulls ask only for
-  // versions. The rows are in the set when every group of buckets has been pulled with pulls().
+  // Prepares the set for the batch with these keys; with null for no batch, so that pulls ask only
+  // for versions. The rows are in the set once every group of buckets has been pulled with pulls().
   void Prepare(uint32_t set, const BatchKeys* keys);
   // Returns whether the set was prepared for this batch.
   bool IsOf(uint32_t set, const BatchKeys& keys) const;
-  // For Exchange::pull_rows of a group of buckets.
+  // Returns the value of Exchange::pull_rows for a group of buckets.
   const RowPull* pulls(uint32_t set, uint32_t group) const {
     return sets_[set].pulls[group].data();
   }
@@ -51,7 +51,7 @@ class RowSets {
   // finite.
   bool AddSquares(const BatchKeys& keys, double* sum) const;
 
-  // For the Exchange that pushes a group of buckets.
+  // Return push_data and push_bytes for the Exchange that pushes a group of buckets.
   const void* const* push_data(uint32_t set, uint32_t group) const {
     return payloads_[set][group].data.data();
   }

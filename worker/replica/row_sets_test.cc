@@ -107,8 +107,8 @@ class RowSetsTest : public ::testing::Test {
   }
 
   struct Pushed {
-    std::map<uint64_t, std::vector<float>> rows[2];  // of both tables, by key
-    std::vector<bool> finite;                        // of the groups of buckets
+    std::map<uint64_t, std::vector<float>> rows[2];  // the rows of both tables, keyed by key
+    std::vector<bool> finite;                        // one for each group of buckets
   };
   Pushed Train(Replica* replica, uint32_t set) {
     Pushed pushed;

@@ -84,9 +84,9 @@ class TrainingLoop {
   // The loss, the gradients, the update ops, the summaries.
   std::vector<Output> fetches_;
   std::vector<int> contributes_;  // the variables of fetches_[1], fetches_[2], ...
-  std::vector<Tensor> fields_;    // of the replica's batch
+  std::vector<Tensor> fields_;    // the fields of the replica's batch
   std::vector<int64_t> indices_;
-  std::vector<Tensor> results_;  // by fetch
+  std::vector<Tensor> results_;  // indexed by fetch
   std::vector<const float*> contributions_;
   std::vector<const void*> inputs_, values_;
   std::vector<uint64_t> versions_;

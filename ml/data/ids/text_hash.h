@@ -7,7 +7,8 @@
 
 namespace shoal {
 
-// Returns the key of a text: XXH3-64 with seed 0, as other programs compute it too.
+// Returns the key of a text: its XXH3-64 hash with seed 0, which other programs can compute with
+// any library of xxHash.
 uint64_t HashText(absl::string_view text);
 
 }  // namespace shoal

@@ -1,4 +1,4 @@
-"""What a program reports of a batch, tensors or numbers, in one form."""
+"""Converts what a program reports about a batch, tensors or numbers, to one form."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ struct RowBags {
 
 // The parts of several vectors [batch, dim] that belong to examples [begin, end).
 struct VectorBatch {
-  const void* const* vectors;  // of floats
+  const void* const* vectors;  // arrays of floats
   int64_t count, dim, begin, end;
 };
 
