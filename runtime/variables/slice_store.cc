@@ -18,18 +18,6 @@ constexpr size_t kRememberedCuts = 64;
 
 }  // namespace
 
-SliceStore::SliceState::SliceState(uint32_t slice, const VariableUpdater& updater,
-                                   const SliceShape& shape, std::unique_ptr<Bucket> rows)
-    : slice(slice),
-      updater(&updater),
-      shape(shape),
-      values(updater, rows == nullptr ? shape.num_elements : 0),
-      dense_sum(shape, &values),
-      bucket(std::move(rows)),
-      rate_index(updater.rate_index()),
-      contributions(&sync,
-                    bucket == nullptr ? static_cast<ContributionSum*>(&dense_sum) : bucket.get()) {}
-
 SliceStore::SliceStore(const SliceStoreOptions& options, const SliceTable& table)
     : options_(options), table_(table), staging_(options.staging_bytes) {}
 
@@ -41,8 +29,11 @@ absl::StatusOr<std::unique_ptr<SliceStore>> SliceStore::Create(
   store->updaters_.reserve(variables.size());
   for (const v1::VariableSpec& spec : variables) {
     ASSIGN_OR_RETURN(VariableUpdater updater, store->rules_->UpdaterOf(spec));
+    if (spec.has_table()) {
+      RETURN_IF_ERROR(store->tables_.Add(static_cast<uint32_t>(store->updaters_.size()), spec,
+                                         options.update, options.seed, store->rules_.get()));
+    }
     store->updaters_.push_back(std::move(updater));
-    if (spec.has_table()) RETURN_IF_ERROR(store->AddTable(spec));
   }
   store->owned_.assign(owned.begin(), owned.end());
   store->index_of_.assign(table.size(), kNotHere);
@@ -57,11 +48,13 @@ absl::StatusOr<std::unique_ptr<SliceStore>> SliceStore::Create(
     const uint64_t row = table.row_elements_of(cut.variable);
     const SliceShape shape{cut.num_elements, cut.num_elements % row == 0 ? row : cut.num_elements};
     store->index_of_[slice] = static_cast<uint32_t>(store->states_.size());
-    store->states_.push_back(
-        std::make_unique<SliceState>(slice, store->updaters_[cut.variable], shape,
-                                     cut.is_bucket ? store->MakeBucket(slice) : nullptr));
+    store->states_.push_back(std::make_unique<StoreSlice>(
+        slice, store->updaters_[cut.variable], shape,
+        cut.is_bucket ? store->tables_.MakeBucket(cut.variable) : nullptr));
     store->states_.back()->reports = slice == table.report_slice();
-    if (cut.is_bucket) store->states_.back()->rate_index = store->tables_[cut.variable].rate_index;
+    if (cut.is_bucket) {
+      store->states_.back()->rate_index = store->tables_.rate_index(cut.variable);
+    }
     if (table.is_versioned(cut.variable)) ++store->num_versioned_;
   }
   return store;
@@ -77,7 +70,7 @@ uint64_t SliceStore::free_staging_bytes() const { return staging_.free_bytes(); 
 std::vector<std::string> SliceStore::slot_names(uint32_t slice) const {
   std::vector<std::string> names;
   if (StateOf(slice).bucket != nullptr) {
-    return tables_.at(table_[slice].variable).updater->slot_names();
+    return tables_.updater(table_[slice].variable).slot_names();
   }
   for (const SlotSpec& slot : StateOf(slice).updater->slots()) names.push_back(slot.name);
   return names;
@@ -96,16 +89,16 @@ absl::Status SliceStore::Load(const LoadOptions& options, SliceSource& source) {
   done_cuts_.clear();
   events_.Clear();
   reports_.assign(options_.synchronous ? plan_->replicas_to_aggregate() : 1, BatchReport());
-  for (const std::unique_ptr<SliceState>& state : states_)
+  for (const std::unique_ptr<StoreSlice>& state : states_)
     RETURN_IF_ERROR(LoadSlice(*state, options, source));
   // Steps that are skipped whole are passed over at once.
-  for (const std::unique_ptr<SliceState>& state : states_) {
+  for (const std::unique_ptr<StoreSlice>& state : states_) {
     if (options_.synchronous && state->is_versioned()) Progress(*state);
   }
   return absl::OkStatus();
 }
 
-absl::Status SliceStore::LoadSlice(SliceState& state, const LoadOptions& options,
+absl::Status SliceStore::LoadSlice(StoreSlice& state, const LoadOptions& options,
                                    SliceSource& source) {
   state.poisoned = false;
   if (state.bucket != nullptr) return LoadBucket(state, options, source);
@@ -130,7 +123,7 @@ absl::Status SliceStore::LoadSlice(SliceState& state, const LoadOptions& options
   return TakeVersions(state, options, contents.version, contents.value_version, &contents.applied);
 }
 
-absl::Status SliceStore::TakeVersions(SliceState& state, const LoadOptions& options,
+absl::Status SliceStore::TakeVersions(StoreSlice& state, const LoadOptions& options,
                                       uint64_t version, uint64_t value_version,
                                       std::vector<EpochBatches>* applied) {
   if (options_.synchronous) {
@@ -139,7 +132,7 @@ absl::Status SliceStore::TakeVersions(SliceState& state, const LoadOptions& opti
                                               " (value ", value_version, "), the cut at ",
                                               options.version));
     }
-    ResetSync(state, version, value_version);
+    state.ResetSync(*plan_, version, value_version, &staging_);
   } else {
     state.updates = version;
     state.applied.clear();
@@ -148,26 +141,9 @@ absl::Status SliceStore::TakeVersions(SliceState& state, const LoadOptions& opti
   return absl::OkStatus();
 }
 
-bool SliceStore::Fits(const SliceState& state, const Payload& payload) {
-  if (state.bucket == nullptr) {
-    return payload.kind != ContributionKind::kRows && PayloadFits(payload, state.shape);
-  }
-  const std::optional<RowGradients> rows = DecodeRows(payload, state.bucket->dim(), &row_scratch_);
-  if (!rows.has_value()) return false;
-  const uint32_t table = table_[state.slice].variable;
-  return std::all_of(rows->keys.begin(), rows->keys.end(),
-                     [&](uint64_t key) { return table_.BucketOf(table, key) == state.slice; });
-}
-
-bool SliceStore::IsFinite(const SliceState& state, const Payload& payload) {
-  if (state.bucket == nullptr) return PayloadIsFinite(payload, state.shape);
-  return RowsAreFinite(*DecodeRows(payload, state.bucket->dim(), &row_scratch_),
-                       state.bucket->dim());
-}
-
 PushOutcome SliceStore::Push(const SlicePush& push) {
   if (!Owns(push.slice) || !plan_.has_value()) return PushOutcome::kAhead;
-  SliceState& state = StateOf(push.slice);
+  StoreSlice& state = StateOf(push.slice);
   if (!state.is_versioned() || !plan_->Covers(push.batch)) return PushOutcome::kAhead;
   if (push.batch.epoch >= options_.end_epoch) return PushOutcome::kAhead;
   return options_.synchronous ? PushSync(state, push) : PushAsync(state, push);
@@ -175,7 +151,7 @@ PushOutcome SliceStore::Push(const SlicePush& push) {
 
 bool SliceStore::MakeRoom(const SlicePush& push) {
   if (!options_.synchronous || !Owns(push.slice) || !plan_.has_value()) return true;
-  SliceState& state = StateOf(push.slice);
+  StoreSlice& state = StateOf(push.slice);
   if (!state.is_versioned() || !plan_->Covers(push.batch)) return true;
   const StepPlan::Place place = plan_->PlaceOf(push.batch);
   if (place.step != push.step || place.position != push.position) return true;
@@ -185,7 +161,7 @@ bool SliceStore::MakeRoom(const SlicePush& push) {
 }
 
 PullAnswer SliceStore::PullNewest(uint32_t slice) const {
-  const SliceState& state = StateOf(slice);
+  const StoreSlice& state = StateOf(slice);
   PullAnswer answer;
   answer.state = PullAnswer::kValue;
   answer.version = newest_version(slice);
@@ -196,7 +172,7 @@ PullAnswer SliceStore::PullNewest(uint32_t slice) const {
 }
 
 PullAnswer SliceStore::TryPull(uint32_t slice, uint64_t version) const {
-  const SliceState& state = StateOf(slice);
+  const StoreSlice& state = StateOf(slice);
   if (!options_.synchronous || !state.is_versioned()) return PullNewest(slice);
   PullAnswer answer;
   answer.version = state.sync.version();
@@ -219,12 +195,12 @@ PullAnswer SliceStore::TryPull(uint32_t slice, uint64_t version) const {
 }
 
 uint64_t SliceStore::newest_version(uint32_t slice) const {
-  const SliceState& state = StateOf(slice);
+  const StoreSlice& state = StateOf(slice);
   if (!state.is_versioned()) return kEveryVersion;
   return options_.synchronous ? state.sync.version() : state.updates;
 }
 
-bool SliceStore::HasBatch(const SliceState& state, const BatchKey& batch) const {
+bool SliceStore::HasBatch(const StoreSlice& state, const BatchKey& batch) const {
   if (options_.synchronous) {
     const StepPlan::Place place = plan_->PlaceOf(batch);
     return !decisions_.IsSkipped(batch) && state.sync.Has(place.step, place.position);
@@ -241,7 +217,7 @@ WithholdAnswer SliceStore::Withhold(const BatchKey& batch, uint64_t number) {
     return answer;
   }
   uint32_t having = 0;
-  for (const std::unique_ptr<SliceState>& state : states_) {
+  for (const std::unique_ptr<StoreSlice>& state : states_) {
     if (state->is_versioned() && HasBatch(*state, batch)) ++having;
   }
   answer.all_have = having == num_versioned_;
@@ -251,14 +227,14 @@ WithholdAnswer SliceStore::Withhold(const BatchKey& batch, uint64_t number) {
 
 void SliceStore::Decide(const BatchKey& batch, uint64_t number, bool skip) {
   if (!decisions_.Decide(batch, number, skip) || !skip || !options_.synchronous) return;
-  for (const std::unique_ptr<SliceState>& state : states_) {
+  for (const std::unique_ptr<StoreSlice>& state : states_) {
     if (state->is_versioned()) Progress(*state);
   }
 }
 
 CutAnswer SliceStore::RequestCut(uint64_t version) {
   CutAnswer answer;
-  for (const std::unique_ptr<SliceState>& state : states_) {
+  for (const std::unique_ptr<StoreSlice>& state : states_) {
     if (state->is_versioned())
       answer.newest_version = std::max(answer.newest_version, newest_version(state->slice));
   }
@@ -270,7 +246,7 @@ CutAnswer SliceStore::RequestCut(uint64_t version) {
   answer.passed = answer.newest_version > version;
   if (answer.passed) return answer;
   const bool cuts_now = cuts_.Ask(version) && !options_.cuts.Contains(*plan_, version);
-  for (const std::unique_ptr<SliceState>& state : states_) {
+  for (const std::unique_ptr<StoreSlice>& state : states_) {
     if (!state->is_versioned()) continue;
     const bool waits = state->poisoned || newest_version(state->slice) < version;
     answer.waits = answer.waits || waits;
@@ -279,7 +255,7 @@ CutAnswer SliceStore::RequestCut(uint64_t version) {
   return answer;
 }
 
-void SliceStore::EmitCutPart(const SliceState& state, uint64_t cut, uint64_t version,
+void SliceStore::EmitCutPart(const StoreSlice& state, uint64_t cut, uint64_t version,
                              bool completes) {
   SliceStoreEvents::CutPart& part = events_.cuts.emplace_back();
   part.cut = cut;
@@ -295,13 +271,6 @@ void SliceStore::EmitCutPart(const SliceState& state, uint64_t cut, uint64_t ver
   }
   for (const auto& [epoch, batches] : state.applied) part.applied.push_back({epoch, batches});
   part.completes_cut = completes;
-}
-
-bool SliceStore::ApplyOrPoison(SliceState& state, const SliceValues::Step& update) {
-  if (state.values.Apply(update)) return true;
-  state.poisoned = true;
-  events_.poisoned.push_back({update.step + 1, state.slice, update.learning_rate});
-  return false;
 }
 
 void SliceStore::TakeEvents(SliceStoreEvents* events) {

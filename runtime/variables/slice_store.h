@@ -2,7 +2,6 @@
 #define SHOAL_RUNTIME_VARIABLES_SLICE_STORE_H_
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -17,20 +16,16 @@
 #include "runtime/plan/batch_key.h"
 #include "runtime/plan/slice_table.h"
 #include "runtime/plan/step_plan.h"
-#include "runtime/tables/row_slabs.h"
-#include "runtime/tables/table_updater.h"
 #include "runtime/variables/batch_decisions.h"
-#include "runtime/variables/bucket.h"
 #include "runtime/variables/contribution.h"
 #include "runtime/variables/cut_tracker.h"
 #include "runtime/variables/fold.h"
 #include "runtime/variables/row_payload.h"
 #include "runtime/variables/slice_source.h"
 #include "runtime/variables/slice_store_events.h"
-#include "runtime/variables/slice_values.h"
 #include "runtime/variables/staging_pool.h"
-#include "runtime/variables/step_contributions.h"
-#include "runtime/variables/sync_slice.h"
+#include "runtime/variables/store_slice.h"
+#include "runtime/variables/store_tables.h"
 #include "runtime/variables/update_rules.h"
 #include "runtime/variables/variable_updater.h"
 #include "runtime/variables/version_buffer.h"
@@ -193,86 +188,44 @@ class SliceStore {
   void TakeEvents(SliceStoreEvents* events);
 
  private:
-  struct SliceState {
-    SliceState(uint32_t slice, const VariableUpdater& updater, const SliceShape& shape,
-               std::unique_ptr<Bucket> bucket);
-    bool is_versioned() const { return updater->kind() != VariableUpdater::Kind::kNone; }
-    // The sum of a dense slice; null for a bucket, which has its own.
-    float* sum() { return bucket == nullptr ? values.sum() : nullptr; }
-
-    uint32_t slice;  // global index
-    const VariableUpdater* updater;
-    SliceShape shape;
-    SliceValues values;  // without elements if the slice is a bucket
-    DenseSum dense_sum;
-    const std::unique_ptr<Bucket> bucket;  // null: a dense slice
-    uint32_t rate_index;
-    bool reports = false;   // it is the table's report slice
-    bool poisoned = false;  // its last update was not finite
-    // SYNC
-    SyncSlice sync{0};
-    StepContributions contributions;
-    bool waits_for_scale = false;
-    // ASYNC
-    uint64_t updates = 0;
-    std::map<uint32_t, IntervalSet> applied;  // keyed by epoch
-  };
-
   SliceStore(const SliceStoreOptions& options, const SliceTable& table);
-  SliceState& StateOf(uint32_t slice) { return *states_[index_of_[slice]]; }
-  const SliceState& StateOf(uint32_t slice) const { return *states_[index_of_[slice]]; }
-  bool HasBatch(const SliceState& state, const BatchKey& batch) const;
-  absl::Status LoadSlice(SliceState& state, const LoadOptions& options, SliceSource& source);
+  StoreSlice& StateOf(uint32_t slice) const { return *states_[index_of_[slice]]; }
+  bool HasBatch(const StoreSlice& state, const BatchKey& batch) const;
+  absl::Status LoadSlice(StoreSlice& state, const LoadOptions& options, SliceSource& source);
   // Checks what a source says of a slice's versions, and starts from them.
-  absl::Status TakeVersions(SliceState& state, const LoadOptions& options, uint64_t version,
+  absl::Status TakeVersions(StoreSlice& state, const LoadOptions& options, uint64_t version,
                             uint64_t value_version, std::vector<EpochBatches>* applied);
-  bool Fits(const SliceState& state, const Payload& payload);
-  bool IsFinite(const SliceState& state, const Payload& payload);
-  void EmitCutPart(const SliceState& state, uint64_t cut, uint64_t version, bool completes);
-  // Returns false if the update was not finite; the slice is poisoned then.
-  bool ApplyOrPoison(SliceState& state, const SliceValues::Step& update);
-  // The run's learning rate, without that of a group.
-  float LearningRateAt(uint64_t step) { return rules_->LearningRate(0, step); }
+  void EmitCutPart(const StoreSlice& state, uint64_t cut, uint64_t version, bool completes);
 
   // slice_store_sync.cc
-  void ResetSync(SliceState& state, uint64_t version, uint64_t value_version);
-  PushOutcome PushSync(SliceState& state, const SlicePush& push);
-  void Progress(SliceState& state);
-  bool MustWaitForScale(SliceState& state);
+  PushOutcome PushSync(StoreSlice& state, const SlicePush& push);
+  void Progress(StoreSlice& state);
+  bool MustWaitForScale(StoreSlice& state);
   // `contribution` is the sum, or the step's only contribution.
-  void FinishStep(SliceState& state, float clip_scale, const float* contribution);
-  void EmitStep(const SliceState& state, const StepPlan::Step& step);
+  void FinishStep(StoreSlice& state, float clip_scale, const float* contribution);
+  void EmitStep(const StoreSlice& state, const StepPlan::Step& step);
   // Cuts the slice at its version, and with the last slice also those without versions.
-  void CutSlice(const SliceState& state);
+  void CutSlice(const StoreSlice& state);
 
   // slice_store_buckets.cc
-  absl::Status AddTable(const v1::VariableSpec& spec);
-  std::unique_ptr<Bucket> MakeBucket(uint32_t slice);
-  absl::Status LoadBucket(SliceState& state, const LoadOptions& options, SliceSource& source);
-  // Does for a bucket what ApplyOrPoison does for a dense slice.
-  bool ApplyRowsOrPoison(SliceState& state, const Bucket::Step& update);
+  absl::Status LoadBucket(StoreSlice& state, const LoadOptions& options, SliceSource& source);
 
   // slice_store_async.cc
-  PushOutcome PushAsync(SliceState& state, const SlicePush& push);
+  PushOutcome PushAsync(StoreSlice& state, const SlicePush& push);
   // Returns false if the update was not finite.
-  bool ApplyNow(SliceState& state, const Payload& payload);
+  bool ApplyNow(StoreSlice& state, const Payload& payload);
   void CutAllNow(uint64_t version);
 
   const SliceStoreOptions options_;
   const SliceTable table_;
   std::unique_ptr<UpdateRules> rules_;
   std::vector<VariableUpdater> updaters_;  // indexed by variable
-  struct Table {
-    std::unique_ptr<TableUpdater> updater;
-    std::shared_ptr<SlabPool> pool;
-    uint32_t rate_index = 0;
-  };
-  std::map<uint32_t, Table> tables_;  // by variable
+  StoreTables tables_;
   RowScratch row_scratch_;
   std::vector<uint32_t> owned_;
   // Indexed by global slice index; UINT32_MAX for slices of other stores.
   std::vector<uint32_t> index_of_;
-  std::vector<std::unique_ptr<SliceState>> states_;  // indexed by place in owned_
+  std::vector<std::unique_ptr<StoreSlice>> states_;  // indexed by place in owned_
   uint32_t num_versioned_ = 0;
 
   std::optional<StepPlan> plan_;

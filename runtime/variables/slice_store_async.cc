@@ -5,7 +5,7 @@
 
 namespace shoal {
 
-PushOutcome SliceStore::PushAsync(SliceState& state, const SlicePush& push) {
+PushOutcome SliceStore::PushAsync(StoreSlice& state, const SlicePush& push) {
   if (HasBatch(state, push.batch)) return PushOutcome::kDuplicate;
   if (decisions_.IsRefused(push.batch)) return PushOutcome::kWithheld;
   if (state.poisoned) return PushOutcome::kWithheld;
@@ -17,8 +17,8 @@ PushOutcome SliceStore::PushAsync(SliceState& state, const SlicePush& push) {
     return PushOutcome::kStale;
   }
   const Payload payload{push.kind, push.data, push.bytes};
-  if (!Fits(state, payload)) return PushOutcome::kCorrupt;
-  if (!IsFinite(state, payload)) return PushOutcome::kNonFinite;
+  if (!state.Fits(table_, payload, &row_scratch_)) return PushOutcome::kCorrupt;
+  if (!state.IsFinite(payload, &row_scratch_)) return PushOutcome::kNonFinite;
 
   if (!ApplyNow(state, payload)) return PushOutcome::kWithheld;
   state.applied[push.batch.epoch].Insert(push.batch.index);
@@ -26,18 +26,18 @@ PushOutcome SliceStore::PushAsync(SliceState& state, const SlicePush& push) {
   events_.advances.push_back({state.slice, state.updates});
   if (state.reports) {
     const BatchReport report = push.report != nullptr ? *push.report : BatchReport();
-    events_.steps.push_back({state.updates, push.batch.epoch, report.loss_sum,
-                             report.regularization, report.correct, report.examples,
-                             LearningRateAt(state.updates - 1), staleness, report.metrics});
+    events_.steps.push_back(
+        {state.updates, push.batch.epoch, report.loss_sum, report.regularization, report.correct,
+         report.examples, rules_->LearningRate(0, state.updates - 1), staleness, report.metrics});
   }
   return PushOutcome::kAccepted;
 }
 
-bool SliceStore::ApplyNow(SliceState& state, const Payload& payload) {
+bool SliceStore::ApplyNow(StoreSlice& state, const Payload& payload) {
   const float learning_rate = rules_->LearningRate(state.rate_index, state.updates);
   if (state.bucket != nullptr) {
     state.bucket->Add(payload, 1, true);
-    return ApplyRowsOrPoison(state, {state.updates, state.updates, learning_rate, 1});
+    return state.ApplyRows({state.updates, state.updates, learning_rate, 1}, &events_);
   }
   SliceValues::Step update;
   update.step = state.updates;
@@ -51,11 +51,11 @@ bool SliceStore::ApplyNow(SliceState& state, const Payload& payload) {
     FoldPayload(payload, state.shape, 1.0f, true, state.values.sum());
     update.contribution = state.values.sum();
   }
-  return ApplyOrPoison(state, update);
+  return state.Apply(update, &events_);
 }
 
 void SliceStore::CutAllNow(uint64_t version) {
-  for (const std::unique_ptr<SliceState>& state : states_) {
+  for (const std::unique_ptr<StoreSlice>& state : states_) {
     if (state->poisoned) return;  // the cut can never be complete
   }
   for (size_t i = 0; i < states_.size(); ++i) {
@@ -70,7 +70,7 @@ IntervalSet SliceStore::Applied(uint32_t epoch) const {
     common.InsertRange(0, plan_->batches_per_epoch());
     return common;
   }
-  for (const std::unique_ptr<SliceState>& state : states_) {
+  for (const std::unique_ptr<StoreSlice>& state : states_) {
     if (!state->is_versioned()) continue;
     const auto it = state->applied.find(epoch);
     const IntervalSet& applied = it == state->applied.end() ? IntervalSet() : it->second;
@@ -84,7 +84,7 @@ IntervalSet SliceStore::Applied(uint32_t epoch) const {
 
 void SliceStore::ForgetEpochsBefore(uint32_t epoch) {
   first_kept_epoch_ = std::max(first_kept_epoch_, epoch);
-  for (const std::unique_ptr<SliceState>& state : states_) {
+  for (const std::unique_ptr<StoreSlice>& state : states_) {
     state->applied.erase(state->applied.begin(), state->applied.lower_bound(epoch));
   }
 }

@@ -1,19 +1,10 @@
 // SYNC: adds contributions in the order of positions, and applies a step when all its contributions
 // have arrived.
-#include "ml/optim/gradient_clipping.h"
 #include "runtime/variables/slice_store.h"
 
 namespace shoal {
 
-void SliceStore::ResetSync(SliceState& state, uint64_t version, uint64_t value_version) {
-  const uint32_t max_positions = plan_->replicas_to_aggregate();
-  state.contributions.Restart(max_positions, &staging_);
-  state.waits_for_scale = false;
-  state.sync = SyncSlice(max_positions);
-  state.sync.Reset(version, value_version, plan_->At(version).num_batches);
-}
-
-PushOutcome SliceStore::PushSync(SliceState& state, const SlicePush& push) {
+PushOutcome SliceStore::PushSync(StoreSlice& state, const SlicePush& push) {
   const StepPlan::Place place = plan_->PlaceOf(push.batch);
   if (place.step != push.step || place.position != push.position) return PushOutcome::kAhead;
   const Payload payload{push.kind, push.data, push.bytes};
@@ -22,8 +13,8 @@ PushOutcome SliceStore::PushSync(SliceState& state, const SlicePush& push) {
   if (arrival == SyncSlice::Arrival::kDuplicate) return PushOutcome::kDuplicate;
   if (arrival == SyncSlice::Arrival::kAhead) return PushOutcome::kAhead;
   if (decisions_.IsRefused(push.batch)) return PushOutcome::kWithheld;
-  if (!Fits(state, payload)) return PushOutcome::kCorrupt;
-  if (!IsFinite(state, payload)) return PushOutcome::kNonFinite;
+  if (!state.Fits(table_, payload, &row_scratch_)) return PushOutcome::kCorrupt;
+  if (!state.IsFinite(payload, &row_scratch_)) return PushOutcome::kNonFinite;
   if (arrival == SyncSlice::Arrival::kLater &&
       !state.contributions.Keep(push.position, payload, push.examples)) {
     return PushOutcome::kBusy;
@@ -46,7 +37,7 @@ PushOutcome SliceStore::PushSync(SliceState& state, const SlicePush& push) {
   return PushOutcome::kAccepted;
 }
 
-void SliceStore::Progress(SliceState& state) {
+void SliceStore::Progress(StoreSlice& state) {
   const auto is_skipped = [this, &state](uint32_t position) {
     return decisions_.IsSkipped(plan_->BatchAt(state.sync.version(), position));
   };
@@ -56,23 +47,20 @@ void SliceStore::Progress(SliceState& state) {
   }
 }
 
-bool SliceStore::MustWaitForScale(SliceState& state) {
+bool SliceStore::MustWaitForScale(StoreSlice& state) {
   if (options_.update.clip_by_global_norm == 0 ||
       state.updater->kind() != VariableUpdater::Kind::kOptimizer || state.sync.num_added() == 0) {
     return false;
   }
   state.waits_for_scale = true;
   const double scale = state.contributions.MeanScale();
-  const double squares =
-      state.bucket != nullptr
-          ? state.bucket->SquaresOfSums()
-          : SumOfSquares({state.values.sum(), static_cast<size_t>(state.shape.num_elements)});
-  events_.norms.push_back({state.sync.version(), state.slice, squares * scale * scale});
+  events_.norms.push_back(
+      {state.sync.version(), state.slice, state.SquaresOfSum() * scale * scale});
   return true;
 }
 
 void SliceStore::ApplyScale(uint64_t step, double scale) {
-  for (const std::unique_ptr<SliceState>& state : states_) {
+  for (const std::unique_ptr<StoreSlice>& state : states_) {
     if (!state->waits_for_scale || state->sync.version() != step) continue;
     state->waits_for_scale = false;
     FinishStep(*state, static_cast<float>(scale), state->sum());
@@ -80,14 +68,14 @@ void SliceStore::ApplyScale(uint64_t step, double scale) {
   }
 }
 
-void SliceStore::FinishStep(SliceState& state, float clip_scale, const float* contribution) {
+void SliceStore::FinishStep(StoreSlice& state, float clip_scale, const float* contribution) {
   SyncSlice& sync = state.sync;
   const uint64_t step = sync.version();
   const bool makes_value = sync.num_added() > 0;
   if (makes_value && state.bucket != nullptr) {
     Bucket::Step update{step, sync.value_version(), rules_->LearningRate(state.rate_index, step),
                         state.contributions.MeanScale() * clip_scale};
-    if (!ApplyRowsOrPoison(state, update)) return;
+    if (!state.ApplyRows(update, &events_)) return;
   } else if (makes_value) {
     SliceValues::Step update;
     update.step = step;
@@ -99,7 +87,7 @@ void SliceStore::FinishStep(SliceState& state, float clip_scale, const float* co
         ScaleInPlace(update.scale, {state.values.sum(), state.values.num_elements()});
       update.scale = 1;
     }
-    if (!ApplyOrPoison(state, update)) return;
+    if (!state.Apply(update, &events_)) return;
   }
   if (state.reports) EmitStep(state, plan_->At(step));
   sync.Advance(makes_value, plan_->At(step + 1).num_batches);
@@ -109,20 +97,20 @@ void SliceStore::FinishStep(SliceState& state, float clip_scale, const float* co
   }
 }
 
-void SliceStore::CutSlice(const SliceState& state) {
+void SliceStore::CutSlice(const StoreSlice& state) {
   const uint64_t version = state.sync.version();
   const bool completes = cuts_.Count(version);
-  for (const std::unique_ptr<SliceState>& other : states_) {
+  for (const std::unique_ptr<StoreSlice>& other : states_) {
     if (completes && !other->is_versioned()) EmitCutPart(*other, version, kEveryVersion, false);
   }
   EmitCutPart(state, version, version, completes);
 }
 
-void SliceStore::EmitStep(const SliceState& state, const StepPlan::Step& step) {
+void SliceStore::EmitStep(const StoreSlice& state, const StepPlan::Step& step) {
   SliceStoreEvents::Step& event = events_.steps.emplace_back();
   event.step = state.sync.version() + 1;
   event.epoch = step.epoch;
-  event.learning_rate = LearningRateAt(state.sync.version());
+  event.learning_rate = rules_->LearningRate(0, state.sync.version());
   for (uint32_t position = 0; position < step.num_batches; ++position) {
     if (!state.sync.HasArrived(position)) continue;
     const BatchReport& report = reports_[position];
@@ -136,7 +124,7 @@ void SliceStore::EmitStep(const SliceState& state, const StepPlan::Step& step) {
 }
 
 void SliceStore::AppendMissingPositions(uint32_t slice, std::vector<uint32_t>* positions) const {
-  const SliceState& state = StateOf(slice);
+  const StoreSlice& state = StateOf(slice);
   if (!options_.synchronous || !state.is_versioned()) return;
   for (uint32_t position = state.sync.next_position(); position < state.sync.num_positions();
        ++position) {

@@ -1,0 +1,27 @@
+#include "runtime/variables/store_tables.h"
+
+#include <utility>
+
+#include "base/status_macros.h"
+#include "proto/v1/variable.pb.h"
+#include "runtime/variables/table_settings.h"
+
+namespace shoal {
+
+absl::Status StoreTables::Add(uint32_t variable, const v1::VariableSpec& spec,
+                              const UpdateSettings& run, uint64_t seed, UpdateRules* rules) {
+  ASSIGN_OR_RETURN(const TableSettings settings, TableSettingsFrom(spec, run));
+  Table table;
+  ASSIGN_OR_RETURN(table.updater, TableUpdater::Create(settings.options, seed));
+  table.pool = std::make_shared<SlabPool>(table.updater->row_floats());
+  ASSIGN_OR_RETURN(table.rate_index, rules->AddRate(settings.schedule));
+  tables_.emplace(variable, std::move(table));
+  return absl::OkStatus();
+}
+
+std::unique_ptr<Bucket> StoreTables::MakeBucket(uint32_t variable) const {
+  const Table& table = tables_.at(variable);
+  return std::make_unique<Bucket>(table.updater.get(), table.pool);
+}
+
+}  // namespace shoal
