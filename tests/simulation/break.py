@@ -19,6 +19,10 @@ CHANGES = {
     FoldPayload(payload, state.shape, static_cast<float>(push.examples), false,
                 state.values.sum());
   }
+  if (arrival == SyncSlice::Arrival::kDuplicate && state.sync.num_added() > 0 &&
+      IsBroken("a row counts twice") && state.bucket != nullptr) {
+    state.bucket->Add(payload, static_cast<float>(push.examples), false);
+  }
   if (arrival == SyncSlice::Arrival::kDuplicate)""",
         ),
         (
@@ -33,7 +37,14 @@ CHANGES = {
     "runtime/variables/slice_store_async.cc": [
         (
             "if (HasBatch(state, push.batch)",
-            'if (!IsBroken("repeated contributions count again") && HasBatch(state, push.batch)',
+            """if (!IsBroken("repeated contributions count again") &&
+      !(IsBroken("a row counts twice") && state.bucket != nullptr) && HasBatch(state, push.batch)""",
+        ),
+        (
+            "  ++state.updates;",
+            """  const bool is_lost = payload.kind == ContributionKind::kRows && payload.bytes == 0 &&
+                       IsBroken("an empty contribution is lost");
+  if (!is_lost) ++state.updates;""",
         ),
     ],
     "runtime/variables/slice_store.cc": [
@@ -41,6 +52,97 @@ CHANGES = {
             "case SyncSlice::Value::kPrevious:",
             """case SyncSlice::Value::kPrevious:
       if (IsBroken("the previous version is not kept")) break;""",
+        ),
+    ],
+    "runtime/variables/step_contributions.cc": [
+        (
+            "  sync_.AddNext(examples);",
+            """  const bool is_lost = payload.kind == ContributionKind::kRows && payload.bytes == 0 &&
+                       IsBroken("an empty contribution is lost");
+  sync_.AddNext(is_lost ? 0 : examples);""",
+        ),
+    ],
+    "runtime/variables/bucket.cc": [
+        (
+            "IsIdle(entries[i]->stamp, version)",
+            """IsIdle(entries[i]->stamp,
+                         version > 0 && IsBroken("a row expires a version late") ? version - 1
+                                                                                 : version)""",
+        ),
+        (
+            "if (touched != nullptr) row = ReadUndo",
+            'if (touched != nullptr && !IsBroken("an undo is forgotten")) row = ReadUndo',
+        ),
+        (
+            "if (count < updater_.options().min_count) {",
+            """if (count + (IsBroken("a key is admitted a step early") ? 1 : 0) <
+      updater_.options().min_count) {""",
+        ),
+        (
+            "IsIdle(entry->stamp, version)) {",
+            'IsIdle(entry->stamp, version) || IsBroken("an expired row continues")) {',
+        ),
+        (
+            "  RETURN_IF_ERROR(CheckBucketRows(rows, version, updater_.row_floats()));",
+            """  RETURN_IF_ERROR(CheckBucketRows(rows, version, updater_.row_floats()));
+  for (size_t i = 0; i < rows.keys.size() && IsBroken("slots are not restored"); ++i) {
+    float* const row =
+        const_cast<BucketRows&>(rows).rows.data() + i * updater_.row_floats();
+    const std::vector<float> value(row, row + dim_);
+    updater_.FillInitialRow(rows.keys[i], row);
+    std::copy(value.begin(), value.end(), row);
+  }""",
+        ),
+        (
+            "rows.touched[i])",
+            """IsBroken("a restored row counts as touched") ? static_cast<uint32_t>(version)
+                                                                  : rows.touched[i])""",
+        ),
+        (
+            "return SumOfSquares(sums_.gradients);",
+            'return IsBroken("rows are left out of the norm") ? 0 : SumOfSquares(sums_.gradients);',
+        ),
+        (
+            "i < rows.counted_keys.size(); ++i) {",
+            'i < rows.counted_keys.size() && !IsBroken("counts are not restored"); ++i) {',
+        ),
+    ],
+    "runtime/checkpoint/bucket_delta.cc": [
+        (
+            "uint64_t{layer.touched[place]} + idle_updates) continue;",
+            'uint64_t{layer.touched[place]} + idle_updates &&\n'
+            '        !IsBroken("a delta keeps removed rows")) {\n      continue;\n    }',
+        ),
+        (
+            "  rows.counted_keys = layers.back().counted_keys;\n",
+            """  if (layers.size() > 1 && IsBroken("a delta has no counts")) return rows;
+  rows.counted_keys = layers.back().counted_keys;
+""",
+        ),
+        (
+            "  size_t num_rows = 0, num_floats = 0;\n",
+            """  if (IsBroken("a bucket is restored at the version of its base")) return layers.front();
+  size_t num_rows = 0, num_floats = 0;
+""",
+        ),
+    ],
+    "ps/rows_base.cc": [
+        (
+            "part.rows->Select(versions.at(part.slice));",
+            """part.rows->Select(
+        versions.at(part.slice) + (IsBroken("a delta misses the rows of a step") ? 1 : 0));""",
+        ),
+    ],
+    "worker/replica/row_sets.cc": [
+        (
+            "  return sets_[set].is_of_batch && ",
+            """  bool has_room = sets_[set].is_of_batch;
+  for (size_t t = 0; t < keys.tables().size(); ++t) {
+    has_room = has_room &&
+               sets_[set].capacity[t] >= static_cast<int64_t>(keys.tables()[t].keys.size());
+  }
+  if (has_room && IsBroken("the rows of another batch are used")) return true;
+  return sets_[set].is_of_batch && """,
         ),
     ],
     "runtime/rpc/receiver_rules.cc": [

@@ -18,10 +18,16 @@ constexpr uint64_t kSeedsToCatch = 1000;
 
 constexpr uint32_t Only(PlannedFault::Kind kind) { return 1u << kind; }
 
+constexpr uint32_t kAllFaults = ~0u;
+// Something is loaded from a checkpoint.
+constexpr uint32_t kLosses = Only(PlannedFault::kKillPs) | Only(PlannedFault::kKillChief) |
+                             Only(PlannedFault::kKillAll) | Only(PlannedFault::kStop);
+
 struct BrokenBuild {
   const char* promise;
   bool synchronous;
-  uint32_t faults = ~0u;  // Bits of the kinds that may happen.
+  uint32_t faults = kAllFaults;  // Bits of the kinds that may happen.
+  bool tables = false;
 };
 
 std::string RunOnce(uint64_t seed, const BrokenBuild& build, const char* promise) {
@@ -29,6 +35,7 @@ std::string RunOnce(uint64_t seed, const BrokenBuild& build, const char* promise
   ClusterSimulation::Options options;
   options.seed = seed;
   options.synchronous = build.synchronous;
+  options.tables = build.tables;
   for (size_t kind = 0; kind < options.allowed.size(); ++kind) {
     options.allowed[kind] = (build.faults >> kind & 1) != 0;
   }
@@ -83,6 +90,30 @@ constexpr BrokenBuild kBuilds[] = {
     {"a lease counts from its answer", true},
 };
 
+// They concern the rows of tables only.
+constexpr BrokenBuild kBuildsWithTables[] = {
+    {"a row counts twice", true, kAllFaults, true},
+    {"a row counts twice", false, kAllFaults, true},
+    {"an empty contribution is lost", true, kAllFaults, true},
+    {"an empty contribution is lost", false, kAllFaults, true},
+    {"an undo is forgotten", true, kAllFaults, true},
+    {"a row expires a version late", true, kAllFaults, true},
+    {"an expired row continues", true, kAllFaults, true},
+    {"a key is admitted a step early", true, kAllFaults, true},
+    {"a key is admitted a step early", false, kAllFaults, true},
+    {"rows are left out of the norm", true, kAllFaults, true},
+    {"the rows of another batch are used", true, kAllFaults, true},
+    {"a restored row counts as touched", true, kLosses, true},
+    {"slots are not restored", true, kLosses, true},
+    {"counts are not restored", true, kLosses, true},
+    {"counts are not restored", false, kLosses, true},
+    {"a bucket is restored at the version of its base", true, kLosses, true},
+    {"a bucket is restored at the version of its base", false, kLosses, true},
+    {"a delta misses the rows of a step", true, kAllFaults, true},
+    {"a delta keeps removed rows", true, kAllFaults, true},
+    {"a delta has no counts", true, kAllFaults, true},
+};
+
 std::string NameOfBuild(const ::testing::TestParamInfo<BrokenBuild>& build) {
   std::string name = build.param.synchronous ? "Sync_" : "Async_";
   for (const char* c = build.param.promise; *c != 0; ++c) name += std::isalnum(*c) != 0 ? *c : '_';
@@ -90,6 +121,8 @@ std::string NameOfBuild(const ::testing::TestParamInfo<BrokenBuild>& build) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Promises, BrokenBuildsTest, ::testing::ValuesIn(kBuilds), NameOfBuild);
+INSTANTIATE_TEST_SUITE_P(PromisesOfTables, BrokenBuildsTest, ::testing::ValuesIn(kBuildsWithTables),
+                         NameOfBuild);
 
 }  // namespace
 }  // namespace shoal

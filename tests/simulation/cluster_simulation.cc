@@ -60,7 +60,7 @@ ClusterSimulation::ClusterSimulation(Options options)
     : options_(std::move(options)),
       fibers_(options_.seed),
       random_(options_.seed ^ 0x9e3779b97f4a7c15),
-      model_(options_.seed, options_.synchronous),
+      model_(options_.seed, options_.synchronous, options_.tables),
       network_(&fibers_, options_.seed ^ 0x51ab) {
   DrawRun();
   SeededRandom faults(options_.seed ^ 0xfa017);
@@ -128,6 +128,9 @@ void ClusterSimulation::DrawRun() {
     run.mutable_optimizer()->mutable_sgd();
     run.mutable_sync()->set_max_staleness(random_.Chance(0.5) ? -1 : 4);
   }
+  if (options_.tables && MixBits(options_.seed ^ 0xde17a) % 2 == 0) {
+    run.mutable_checkpoint()->set_save_every(1 + MixBits(options_.seed ^ 0xba5e) % 2);
+  }
   ResolveDefaults(TaskCounts(), &run);
   const uint64_t batches = (run_.train_examples + batch_size - 1) / batch_size;
   for (uint32_t epoch = 0; options_.bad_batches && epoch < epochs; ++epoch) {
@@ -145,11 +148,11 @@ void ClusterSimulation::DrawRun() {
 }
 
 std::string ClusterSimulation::Describe() const {
-  return absl::StrCat(run_.synchronous ? "SYNC" : "ASYNC", ", seed ", options_.seed, ": ",
-                      run_.num_ps, " ps, ", run_.num_workers, " workers, ", run_.train_examples,
-                      " examples, ", run_.non_finite.size(), " bad, ", run_.deadly.size(),
-                      " deadly and ", run_.flaky.size(), " flaky batches\n",
-                      run_.run.ShortDebugString(), "\n", plan_.ToString());
+  return absl::StrCat(
+      run_.synchronous ? "SYNC" : "ASYNC", ", seed ", options_.seed, ": ", run_.num_ps, " ps, ",
+      run_.num_workers, " workers, ", run_.train_examples, " examples, ", run_.non_finite.size(),
+      " bad, ", run_.deadly.size(), " deadly and ", run_.flaky.size(), " flaky batches\n",
+      run_.run.ShortDebugString(), "\n", model_.tables().ToString(), plan_.ToString());
 }
 
 void ClusterSimulation::Note(const std::string& text) {

@@ -11,8 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
+
 #include "chief/chief.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/tables/bucket_rows.h"
 #include "tests/simulation/fault_plan.h"
 #include "tests/simulation/fibers.h"
 #include "tests/simulation/history.h"
@@ -30,6 +33,7 @@ namespace shoal {
 //   - SYNC: the last checkpoint holds, bit for bit, the values and slots of a sequential run
 //     without the skipped batches;
 //   - ASYNC: every slice of the last checkpoint holds every batch exactly once;
+//   - every row of a table has every batch that touched it exactly once (table_ledger.h);
 //   - only bad batches were skipped;
 //   - metrics.jsonl has one line for each step, with that step's own figures.
 class ClusterSimulation {
@@ -37,6 +41,7 @@ class ClusterSimulation {
   struct Options {
     uint64_t seed = 0;
     bool synchronous = true;
+    bool tables = false;  // The model has tables, beside dense variables.
     // Faults that may happen, indexed by PlannedFault::Kind.
     std::vector<bool> allowed = AllFaults();
     bool bad_batches = true;
@@ -66,6 +71,11 @@ class ClusterSimulation {
     uint64_t faults[PlannedFault::kNumKinds] = {};
     SimulatedNetwork::Counts network;
     uint64_t failed_changes = 0;
+    // The last checkpoint's rows of tables, its keys that wait for a row, and whether it has only
+    // changes since another one.
+    uint64_t rows = 0;
+    uint64_t counted_keys = 0;
+    bool is_delta = false;
     double seconds = 0;
     std::vector<Recovery> recoveries;   // Filled only for runs with exactly one fault.
     std::vector<std::string> failures;  // Why chiefs gave the run up, one message for each.
@@ -108,6 +118,11 @@ class ClusterSimulation {
   std::string Judge();
   std::string JudgeSync(Checkpoint& checkpoint, const std::set<BatchKey>& skipped);
   std::string JudgeAsync(Checkpoint& checkpoint, const std::set<BatchKey>& skipped);
+  // A bucket of a table.
+  std::string JudgeBucketAsync(Checkpoint& checkpoint, uint32_t slice,
+                               const std::vector<BatchKey>& counted,
+                               const std::vector<BatchKey>& perhaps);
+  absl::StatusOr<BucketRows> ReadBucket(Checkpoint& checkpoint, uint32_t slice);
 
   const Options options_;
   SimulatedRun run_;

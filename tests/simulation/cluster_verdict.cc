@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
+#include "runtime/checkpoint/bucket_tensors.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/observability/metrics_file.h"
@@ -49,11 +50,11 @@ bool MayLackEvaluation(const StepPlan& plan, uint64_t version, const std::set<Ba
 
 // Returns the metrics of all blocks, the AUC by its definition: from all pairs of a positive and a
 // negative example.
-MetricValues EvaluatedMetrics(uint64_t values_hash, uint64_t num_blocks) {
+MetricValues EvaluatedMetrics(const SequentialRun& run, uint64_t num_blocks) {
   double sum = 0, weight = 0;
   std::vector<ScoreCount> scores;
   for (uint64_t block = 0; block < num_blocks; ++block) {
-    const MetricSums metrics = SimulatedModel::EvaluationMetrics(values_hash, block);
+    const MetricSums metrics = SimulatedModel::EvaluationMetrics(run.HashForBlock(block), block);
     sum += metrics[0].sum;
     weight += metrics[0].weight;
     scores.insert(scores.end(), metrics[1].histogram.begin(), metrics[1].histogram.end());
@@ -141,7 +142,7 @@ std::string ClusterSimulation::JudgeSync(Checkpoint& checkpoint,
     lines[metrics->step] = *metrics;
   }
   const VersionSchedule evaluations{run_.run.eval_every(), checkpoint.manifest().step()};
-  SequentialRun sequential(model_, run_.run, *plan, skipped);
+  SequentialRun sequential(model_, run_.run, *plan, TrainPlanOf(run_), skipped);
   while (sequential.version() < checkpoint.manifest().step()) {
     const SequentialRun::StepSums sums = sequential.Step();
     const auto line = lines.find(sequential.version());
@@ -173,15 +174,14 @@ std::string ClusterSimulation::JudgeSync(Checkpoint& checkpoint,
       return absl::StrCat("line ", sequential.version(), " has no evaluation");
     }
     double evaluated = 0;
-    const uint64_t hash = SimulatedModel::HashOf(sequential.values());
     for (uint64_t block = 0; block < run_.evaluation_blocks; ++block) {
-      evaluated += SimulatedModel::EvaluationLoss(hash, block);
+      evaluated += SimulatedModel::EvaluationLoss(sequential.HashForBlock(block), block);
     }
     evaluated /= static_cast<double>(run_.evaluation_blocks);
     if (*line->second.eval_loss != evaluated) {
       return absl::StrCat("step ", sequential.version(), ": wrong evaluation");
     }
-    if (line->second.eval_named != EvaluatedMetrics(hash, run_.evaluation_blocks)) {
+    if (line->second.eval_named != EvaluatedMetrics(sequential, run_.evaluation_blocks)) {
       return absl::StrCat("step ", sequential.version(), ": wrong metrics of the evaluation");
     }
   }
@@ -189,6 +189,14 @@ std::string ClusterSimulation::JudgeSync(Checkpoint& checkpoint,
     return absl::StrCat(lines.size(), " lines for ", sequential.version(), " steps");
   }
   for (uint32_t slice = 0; slice < model_.table().size(); ++slice) {
+    if (model_.table()[slice].is_bucket) {
+      const absl::StatusOr<BucketRows> rows = ReadBucket(checkpoint, slice);
+      if (!rows.ok()) return rows.status().ToString();
+      const std::string wrong =
+          sequential.tables().Compare(slice, checkpoint.state(slice).version, *rows);
+      if (!wrong.empty()) return absl::StrCat("bucket ", slice, ": ", wrong);
+      continue;
+    }
     const size_t size = model_.table()[slice].num_elements;
     const auto value = ReadTensor(checkpoint, slice, "", size);
     if (!value.ok()) return value.status().ToString();
@@ -214,6 +222,56 @@ std::string ClusterSimulation::JudgeSync(Checkpoint& checkpoint,
   return "";
 }
 
+absl::StatusOr<BucketRows> ClusterSimulation::ReadBucket(Checkpoint& checkpoint, uint32_t slice) {
+  const v1::VariableSpec& spec = model_.variables()[model_.table()[slice].variable];
+  const TableLedger ledger(&model_.tables(), &model_.table(), model_.first_table(), run_.run);
+  const std::vector<std::string> slots =
+      ledger.slot_names(model_.table()[slice].variable - model_.first_table());
+  absl::StatusOr<BucketRows> rows = checkpoint.ReadBucket(slice, RowSlotsOf(spec, slots));
+  if (!rows.ok()) return rows;
+  counts_.rows += rows->keys.size();
+  counts_.counted_keys += rows->counted_keys.size();
+  counts_.is_delta = !checkpoint.bases().empty();
+  return rows;
+}
+
+std::string ClusterSimulation::JudgeBucketAsync(Checkpoint& checkpoint, uint32_t slice,
+                                                const std::vector<BatchKey>& counted,
+                                                const std::vector<BatchKey>& perhaps) {
+  const absl::StatusOr<BucketRows> rows = ReadBucket(checkpoint, slice);
+  if (!rows.ok()) return rows.status().ToString();
+  const uint32_t variable = model_.table()[slice].variable;
+  const size_t table = variable - model_.first_table();
+  const BatchPlan batches = TrainPlanOf(run_);
+  const auto keys_of = [&](const BatchKey& batch) {
+    std::set<uint64_t> keys;
+    if (!model_.tables().is_trained(table)) return keys;
+    const TouchedKeys touched_keys = model_.tables().KeysOfBatch(batches, batch);
+    for (const uint64_t key : touched_keys[table]) {
+      if (model_.table().BucketOf(variable, key) == slice) keys.insert(key);
+    }
+    return keys;
+  };
+  std::map<BatchKey, std::set<uint64_t>> touched;
+  for (const BatchKey& batch : counted) touched[batch] = keys_of(batch);
+  std::string wrong;
+  for (uint64_t subset = 0; subset < uint64_t{1} << std::min<size_t>(perhaps.size(), 12);
+       ++subset) {
+    auto with_subset = touched;
+    for (size_t k = 0; k < perhaps.size(); ++k) {
+      if ((subset >> k & 1) != 0) with_subset[perhaps[k]] = keys_of(perhaps[k]);
+    }
+    const uint64_t version = checkpoint.state(slice).version;
+    std::string why =
+        version == with_subset.size()
+            ? CheckCountedRows(model_.variables()[variable], with_subset, version, *rows)
+            : absl::StrCat(version, " updates instead of ", with_subset.size());
+    if (why.empty()) return "";
+    if (wrong.empty()) wrong = std::move(why);
+  }
+  return absl::StrCat("bucket ", slice, ": ", wrong);
+}
+
 std::string ClusterSimulation::JudgeAsync(Checkpoint& checkpoint,
                                           const std::set<BatchKey>& skipped) {
   v1::DataLedgerState ledger;
@@ -224,24 +282,27 @@ std::string ClusterSimulation::JudgeAsync(Checkpoint& checkpoint,
   }
   const uint64_t batch_size = run_.run.batch_size();
   const uint64_t batches = (run_.train_examples + batch_size - 1) / batch_size;
+  // All batches before `next`, but perhaps not those that were skipped: the rest tells.
+  std::vector<BatchKey> counted, perhaps;
+  for (uint32_t epoch = 0; epoch < run_.run.num_epochs(); ++epoch) {
+    for (uint64_t index = 0; index < batches; ++index) {
+      const BatchKey batch{epoch, index};
+      if (batch < next) (skipped.count(batch) > 0 ? perhaps : counted).push_back(batch);
+    }
+  }
   for (uint32_t slice = 0; slice < model_.table().size(); ++slice) {
+    if (model_.table()[slice].is_bucket) {
+      std::string wrong = JudgeBucketAsync(checkpoint, slice, counted, perhaps);
+      if (!wrong.empty()) return wrong;
+      continue;
+    }
     const size_t size = model_.table()[slice].num_elements;
     const auto value = ReadTensor(checkpoint, slice, "", size);
     if (!value.ok()) return value.status().ToString();
-    // All batches before `next`, but perhaps not those that were skipped: the rest tells.
     std::vector<float> rest(*value);
-    std::vector<BatchKey> perhaps;
-    for (uint32_t epoch = 0; epoch < run_.run.num_epochs(); ++epoch) {
-      for (uint64_t index = 0; index < batches; ++index) {
-        const BatchKey batch{epoch, index};
-        if (!(batch < next)) continue;
-        if (skipped.count(batch) > 0) {
-          perhaps.push_back(batch);
-          continue;
-        }
-        for (size_t i = 0; i < size; ++i) {
-          rest[i] += SimulatedModel::CountedContribution(batch, slice, i);
-        }
+    for (const BatchKey& batch : counted) {
+      for (size_t i = 0; i < size; ++i) {
+        rest[i] += SimulatedModel::CountedContribution(batch, slice, i);
       }
     }
     bool fits = false;

@@ -2,6 +2,7 @@
 // the recovery took.
 //
 //   bazel run -c opt //tests/simulation:simulate -- --seeds=0:100000
+//   bazel run -c opt //tests/simulation:simulate -- --tables --seeds=0:100000
 //   bazel run //tests/simulation:simulate -- --seeds=17:18 --mode=sync --verbose
 #include <algorithm>
 #include <cstdint>
@@ -49,6 +50,7 @@ struct Failures {
 struct Sums {
   uint64_t runs = 0;
   uint64_t failed = 0;
+  uint64_t deltas = 0;  // Runs whose last checkpoint has only the changes since another one.
   ClusterSimulation::Counts counts;
   double seconds = 0;
   std::map<PlannedFault::Kind, std::vector<std::pair<double, uint64_t>>> recoveries;  // And seed.
@@ -61,6 +63,9 @@ struct Sums {
     counts.lives += run.lives;
     counts.turns += run.turns;
     counts.failed_changes += run.failed_changes;
+    counts.rows += run.rows;
+    counts.counted_keys += run.counted_keys;
+    deltas += run.is_delta ? 1 : 0;
     for (int kind = 0; kind < PlannedFault::kNumKinds; ++kind) {
       counts.faults[kind] += run.faults[kind];
     }
@@ -89,6 +94,11 @@ struct Sums {
         Number(counts.network.messages), Number(counts.network.lost),
         Number(counts.network.repeated), Number(counts.network.cut), Number(counts.network.damaged),
         Number(counts.network.wrong), Number(counts.failed_changes));
+    if (counts.rows > 0) {
+      std::printf(
+          "  rows of tables in last checkpoints: %llu, keys without a row: %llu, deltas: %llu\n",
+          Number(counts.rows), Number(counts.counted_keys), Number(deltas));
+    }
     for (int kind = 0; kind < PlannedFault::kNumKinds; ++kind) {
       auto& times = recoveries[static_cast<PlannedFault::Kind>(kind)];
       std::sort(times.begin(), times.end());
@@ -116,7 +126,7 @@ struct Sums {
 int Main(const std::vector<std::string>& arguments) {
   uint64_t from = 0, to = 100;
   std::string mode = "both";
-  bool verbose = false;
+  bool verbose = false, tables = false;
   std::vector<bool> allowed = AllFaults();
   for (const std::string& argument : arguments) {
     absl::string_view text = argument;
@@ -135,12 +145,14 @@ int Main(const std::vector<std::string>& arguments) {
           allowed[static_cast<size_t>(kind)] = false;
         }
       }
+    } else if (text == "--tables") {
+      tables = true;
     } else if (text == "--verbose") {
       verbose = true;
     } else {
       std::fprintf(stderr,
                    "unknown: %s; --seeds=FROM:TO --mode=sync|async|both --without=FAULT,FAULT "
-                   "--verbose\n",
+                   "--tables --verbose\n",
                    argument.c_str());
       return 64;
     }
@@ -156,6 +168,7 @@ int Main(const std::vector<std::string>& arguments) {
       ClusterSimulation::Options options;
       options.seed = seed;
       options.synchronous = synchronous;
+      options.tables = tables;
       options.verbose = verbose;
       options.allowed = allowed;
       ClusterSimulation simulation(options);

@@ -21,7 +21,8 @@ namespace {
 
 constexpr uint64_t kSliceBytes = 64;
 
-std::vector<v1::VariableSpec> MakeVariables(uint64_t seed, bool synchronous) {
+std::vector<v1::VariableSpec> MakeVariables(uint64_t seed, bool synchronous,
+                                            const SimulatedTables& tables, uint32_t* first_table) {
   std::vector<v1::VariableSpec> variables;
   const uint64_t count = 1 + MixBits(seed) % 4;
   for (uint64_t i = 0; i <= count; ++i) {
@@ -43,6 +44,10 @@ std::vector<v1::VariableSpec> MakeVariables(uint64_t seed, bool synchronous) {
       spec.set_decay(0.75);
     }
   }
+  // If they come first, a bucket's pushes carry the reports of batches.
+  const bool tables_first = MixBits(seed + 1) % 3 == 0;
+  *first_table = tables_first ? 0 : static_cast<uint32_t>(variables.size());
+  variables.insert(variables.begin() + *first_table, tables.specs().begin(), tables.specs().end());
   return variables;
 }
 
@@ -54,14 +59,21 @@ size_t Stride(size_t n) { return (n + 15) / 16 * 16; }
 
 }  // namespace
 
-SimulatedModel::SimulatedModel(uint64_t seed, bool synchronous)
-    : variables_(MakeVariables(seed, synchronous)),
+SimulatedModel::SimulatedModel(uint64_t seed, bool synchronous, bool has_tables)
+    : tables_(has_tables ? SimulatedTables(seed, synchronous) : SimulatedTables()),
+      variables_(MakeVariables(seed, synchronous, tables_, &first_table_)),
       table_(*SliceTable::Create(variables_, kSliceBytes)) {}
 
 SliceArrays SimulatedModel::Zeros() const {
   SliceArrays arrays;
-  for (const Slice& slice : table_.slices()) arrays.emplace_back(slice.num_elements);
+  for (const Slice& slice : table_.slices()) {
+    arrays.emplace_back(slice.is_bucket ? 0 : slice.num_elements);
+  }
   return arrays;
+}
+
+uint64_t SimulatedModel::HashWithRows(uint64_t values_hash, uint64_t rows_hash) const {
+  return tables_.size() == 0 ? values_hash : MixBits(values_hash ^ MixBits(rows_hash));
 }
 
 uint64_t SimulatedModel::HashOf(const SliceArrays& values) {
@@ -112,13 +124,24 @@ double SimulatedModel::EvaluationLoss(uint64_t values_hash, uint64_t block) {
 }
 
 SequentialRun::SequentialRun(const SimulatedModel& model, const v1::RunConfig& run,
-                             const StepPlan& plan, const std::set<BatchKey>& skipped)
-    : model_(model), run_(run), plan_(plan), skipped_(skipped), values_(model.Zeros()) {
+                             const StepPlan& plan, const BatchPlan& batches,
+                             const std::set<BatchKey>& skipped)
+    : model_(model),
+      run_(run),
+      plan_(plan),
+      batches_(batches),
+      skipped_(skipped),
+      values_(model.Zeros()),
+      tables_(&model.tables(), &model.table(), model.first_table(), run) {
   const std::unique_ptr<UpdateRule> rule =
       *UpdateRule::Create(*OptimizerOptionsFrom(run.optimizer()));
   for (uint32_t s = 0; s < model.table().size(); ++s) {
     const Slice& slice = model.table()[s];
     const v1::VariableSpec& spec = model.variables()[slice.variable];
+    if (slice.is_bucket) {
+      slots_.emplace_back();
+      continue;
+    }
     InitializeRange(UniformInitializer(spec.initializer().a(), spec.initializer().b()), run.seed(),
                     VariableNameHash(spec.name()), slice.first_element,
                     slice.first_element + slice.num_elements, values_[s].data());
@@ -130,9 +153,15 @@ SequentialRun::SequentialRun(const SimulatedModel& model, const v1::RunConfig& r
   }
 }
 
+uint64_t SequentialRun::HashForBlock(uint64_t block) const {
+  const TouchedKeys keys = model_.tables().KeysOfExamples(
+      {SimulatedTables::kFirstTestExample + static_cast<int64_t>(block)});
+  return model_.HashWithRows(SimulatedModel::HashOf(values_), tables_.HashOfRows(keys, version_));
+}
+
 void SequentialRun::AddUp(const std::vector<uint32_t>& positions, SliceArrays* sums,
-                          uint64_t* examples, StepSums* report) const {
-  const uint64_t hash = SimulatedModel::HashOf(values_);
+                          uint64_t* examples, StepSums* report) {
+  const uint64_t values_hash = SimulatedModel::HashOf(values_);
   const bool is_alone = plan_.At(version_).num_batches == 1;
   std::vector<float> contribution(kSliceBytes / sizeof(float));
   for (uint32_t position : positions) {
@@ -140,6 +169,9 @@ void SequentialRun::AddUp(const std::vector<uint32_t>& positions, SliceArrays* s
     const uint32_t n = plan_.ExamplesIn(batch);
     *examples += n;
     const float weight = is_alone ? 1.0f : static_cast<float>(n);
+    const TouchedKeys keys = model_.tables().KeysOfBatch(batches_, batch);
+    const uint64_t hash = model_.HashWithRows(values_hash, tables_.HashOfRows(keys, version_));
+    tables_.Add(batch, keys, hash, weight, version_);
     for (uint32_t s = 0; s < sums->size(); ++s) {
       model_.Contribution(hash, batch, s, values_[s], contribution.data());
       for (size_t i = 0; i < (*sums)[s].size(); ++i) {
@@ -179,7 +211,9 @@ SequentialRun::StepSums SequentialRun::Step() {
     double squares = 0;
     for (uint32_t s = 0; s < sums.size(); ++s) {
       if (model_.update_of(s) != v1::UPDATE_KIND_OPTIMIZER) continue;
-      squares += SumOfSquares(sums[s]) * static_cast<double>(scale) * static_cast<double>(scale);
+      const double sum =
+          model_.table()[s].is_bucket ? tables_.SquaresOfSums(s) : SumOfSquares(sums[s]);
+      squares += sum * static_cast<double>(scale) * static_cast<double>(scale);
     }
     const double limit = run_.optimizer().clip_by_global_norm();
     clip = static_cast<float>(limit / std::max(std::sqrt(squares), limit));
@@ -192,7 +226,7 @@ SequentialRun::StepSums SequentialRun::Step() {
   for (uint32_t s = 0; s < sums.size(); ++s) {
     std::vector<float>& value = values_[s];
     const v1::VariableSpec& spec = model_.variables()[model_.table()[s].variable];
-    if (spec.update() == v1::UPDATE_KIND_NONE) continue;
+    if (spec.update() == v1::UPDATE_KIND_NONE || spec.has_table()) continue;
     if (spec.update() == v1::UPDATE_KIND_OPTIMIZER) {
       UpdateStep step;
       step.step = static_cast<int64_t>(version_) + 1;
@@ -217,6 +251,7 @@ SequentialRun::StepSums SequentialRun::Step() {
           ->Apply(value.data(), sums[s].data(), value.data(), value.size());
     }
   }
+  tables_.Apply(version_, scale * clip);
   ++version_;
   return report;
 }

@@ -5,6 +5,7 @@
 #include <set>
 #include <vector>
 
+#include "ml/data/batch_plan.h"
 #include "proto/v1/run_config.pb.h"
 #include "proto/v1/variable.pb.h"
 #include "runtime/plan/batch_key.h"
@@ -12,10 +13,12 @@
 #include "runtime/plan/step_plan.h"
 #include "runtime/variables/contribution.h"
 #include "runtime/variables/metric_sums.h"
+#include "tests/simulation/simulated_tables.h"
+#include "tests/simulation/table_ledger.h"
 
 namespace shoal {
 
-// The values of all slices, indexed by slice.
+// The values of all slices, indexed by slice; those of buckets are empty.
 using SliceArrays = std::vector<std::vector<float>>;
 
 // A model whose gradients reveal how they were computed: each number is a hash of the batch and of
@@ -24,14 +27,18 @@ using SliceArrays = std::vector<std::vector<float>>;
 class SimulatedModel {
  public:
   // Declares variables of different kinds and sizes, in slices of at most 16 floats. In ASYNC all
-  // of them start at 0 and are trained.
-  explicit SimulatedModel(uint64_t seed, bool synchronous = true);
+  // of them start at 0 and are trained. Tables, if there are any, come before or after them.
+  explicit SimulatedModel(uint64_t seed, bool synchronous = true, bool has_tables = false);
 
   const std::vector<v1::VariableSpec>& variables() const { return variables_; }
   const SliceTable& table() const { return table_; }
   v1::UpdateKind update_of(uint32_t slice) const {
     return variables_[table_[slice].variable].update();
   }
+  const SimulatedTables& tables() const { return tables_; }
+  uint32_t first_table() const { return first_table_; }  // its variable
+  // Returns the hash of all that a batch was computed from: the dense values and its rows.
+  uint64_t HashWithRows(uint64_t values_hash, uint64_t rows_hash) const;
 
   SliceArrays Zeros() const;
   static uint64_t HashOf(const SliceArrays& values);
@@ -46,6 +53,8 @@ class SimulatedModel {
   static MetricSums EvaluationMetrics(uint64_t values_hash, uint64_t block);
 
  private:
+  const SimulatedTables tables_;
+  uint32_t first_table_ = 0;
   std::vector<v1::VariableSpec> variables_;
   SliceTable table_;
 };
@@ -54,8 +63,9 @@ class SimulatedModel {
 // code under test that it uses is the arithmetic of ml/optim.
 class SequentialRun {
  public:
+  // `batches` tells which examples, and so which rows, a batch reads.
   SequentialRun(const SimulatedModel& model, const v1::RunConfig& run, const StepPlan& plan,
-                const std::set<BatchKey>& skipped);
+                const BatchPlan& batches, const std::set<BatchKey>& skipped);
 
   struct StepSums {
     double loss_sum = 0;
@@ -68,18 +78,23 @@ class SequentialRun {
   uint64_t version() const { return version_; }
   const SliceArrays& values() const { return values_; }
   const SliceArrays& slots() const { return slots_; }  // In the layout of SliceStore.
+  const TableLedger& tables() const { return tables_; }
+  // Returns the hash of all that the evaluation of a block reads.
+  uint64_t HashForBlock(uint64_t block) const;
 
  private:
   void AddUp(const std::vector<uint32_t>& positions, SliceArrays* sums, uint64_t* examples,
-             StepSums* report) const;
+             StepSums* report);
 
   const SimulatedModel& model_;
   const v1::RunConfig& run_;
   const StepPlan plan_;
+  const BatchPlan batches_;
   const std::set<BatchKey> skipped_;
   uint64_t version_ = 0;
   SliceArrays values_;
   SliceArrays slots_;
+  TableLedger tables_;
 };
 
 }  // namespace shoal

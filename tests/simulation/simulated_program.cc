@@ -1,18 +1,29 @@
 #include "tests/simulation/simulated_program.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <utility>
+
+#include "absl/strings/str_cat.h"
 
 namespace shoal {
 namespace {
 
 class SimulatedDataset : public Dataset {
  public:
-  explicit SimulatedDataset(uint64_t examples)
+  SimulatedDataset(uint64_t examples, const SimulatedTables* tables, int64_t first)
       : examples_(static_cast<int64_t>(examples)),
-        fields_({{kInputField, {DataType::kFloat32, Shape({1})}}}) {}
+        tables_(*tables),
+        first_(first),
+        fields_({{kInputField, {DataType::kFloat32, Shape({1})}}}) {
+    for (size_t t = 0; t < tables_.size(); ++t) {
+      for (size_t f = 0; f < tables_.num_fields(t); ++f) {
+        fields_.push_back(RaggedField(absl::StrCat("t", t, "_", f)));
+      }
+    }
+  }
 
   int64_t size() const override { return examples_; }
   const std::vector<FieldSpec>& fields() const override { return fields_; }
@@ -20,27 +31,88 @@ class SimulatedDataset : public Dataset {
   absl::Status FillBatch(uint32_t /*epoch*/, absl::Span<const int64_t> indices,
                          absl::Span<void* const> outputs) const override {
     std::memset(outputs[0], 0, indices.size() * sizeof(float));
+    size_t field = 1;
+    for (size_t t = 0; t < tables_.size(); ++t) {
+      for (size_t f = 0; f < tables_.num_fields(t); ++f, ++field) {
+        for (const int64_t index : indices) {
+          for (const uint64_t key : tables_.KeysOf(t, f, first_ + index)) {
+            RaggedOutput(outputs[field]).AddKey(static_cast<int64_t>(key));
+          }
+          RaggedOutput(outputs[field]).EndExample();
+        }
+      }
+    }
     return absl::OkStatus();
   }
 
  private:
   const int64_t examples_;
-  const std::vector<FieldSpec> fields_;
+  const SimulatedTables& tables_;
+  const int64_t first_;
+  std::vector<FieldSpec> fields_;
 };
 
 }  // namespace
 
-std::unique_ptr<Dataset> NewSimulatedDataset(uint64_t examples) {
-  return std::make_unique<SimulatedDataset>(examples);
+std::unique_ptr<Dataset> NewSimulatedDataset(uint64_t examples, const SimulatedTables* tables,
+                                             int64_t first) {
+  return std::make_unique<SimulatedDataset>(examples, tables, first);
+}
+
+SimulatedProgram::SimulatedProgram(Options options) : options_(std::move(options)) {
+  const SimulatedTables& tables = options_.model->tables();
+  size_t field = 1;
+  for (size_t t = 0; t < tables.size(); ++t) {
+    TableLookups& lookups = lookups_.emplace_back();
+    lookups.table = options_.model->first_table() + static_cast<uint32_t>(t);
+    for (size_t f = 0; f < tables.num_fields(t); ++f) lookups.fields.push_back({field++, true});
+  }
+  row_gradients_.resize(tables.size());
 }
 
 SliceArrays SimulatedProgram::Cut(absl::Span<const float* const> parameters) const {
   SliceArrays values;
   for (const Slice& slice : options_.model->table().slices()) {
+    if (slice.is_bucket) {
+      values.emplace_back();
+      continue;
+    }
     const float* first = parameters[slice.variable] + slice.first_element;
     values.emplace_back(first, first + slice.num_elements);
   }
   return values;
+}
+
+uint64_t SimulatedProgram::HashOfAll(const SliceArrays& values) const {
+  const SimulatedTables& tables = options_.model->tables();
+  uint64_t rows_hash = 0;
+  for (size_t t = 0; t < tables.size(); ++t) {
+    for (size_t i = 0; i < rows_[t].keys->keys.size(); ++i) {
+      rows_hash += tables.HashOfRow(t, rows_[t].keys->keys[i], rows_[t].values + i * tables.dim(t));
+    }
+  }
+  return options_.model->HashWithRows(SimulatedModel::HashOf(values), rows_hash);
+}
+
+void SimulatedProgram::ComputeRowGradients(uint64_t hash, const BatchKey& batch) {
+  const SimulatedTables& tables = options_.model->tables();
+  for (size_t t = 0; t < tables.size(); ++t) {
+    const std::vector<uint64_t>& keys = rows_[t].keys->keys;
+    const size_t dim = tables.dim(t);
+    row_gradients_[t].resize(std::max<size_t>(keys.size(), 1) * dim);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      float* const gradient = row_gradients_[t].data() + i * dim;
+      if (options_.synchronous) {
+        tables.Gradient(hash, batch, t, keys[i], rows_[t].values + i * dim, gradient);
+      } else {
+        for (size_t e = 0; e < dim; ++e) {
+          gradient[e] = SimulatedTables::CountedGradient(batch, keys[i], e);
+        }
+      }
+      const uint32_t bucket = options_.model->table().BucketOf(lookups_[t].table, keys[i]);
+      if (options_.is_bad(batch, bucket)) gradient[0] = std::numeric_limits<float>::quiet_NaN();
+    }
+  }
 }
 
 void SimulatedProgram::Take(double low, double high) {
@@ -55,7 +127,7 @@ absl::Status SimulatedProgram::Train(const TrainArguments& arguments, BatchResul
   options_.begins(batch);
   Take(0.02, 0.25);
   const SliceArrays values = Cut(arguments.parameters);
-  const uint64_t hash = SimulatedModel::HashOf(values);
+  const uint64_t hash = HashOfAll(values);
   const BatchReport report = SimulatedModel::Report(hash, batch, examples);
   *result = {report.loss_sum, report.regularization, report.correct, report.examples,
              report.metrics};
@@ -64,9 +136,10 @@ absl::Status SimulatedProgram::Train(const TrainArguments& arguments, BatchResul
   uint64_t left = dies ? options_.random->Below(model.variables().size() + 1) : UINT64_MAX;
   if (left == 0) return Die();
   on_result();
+  ComputeRowGradients(hash, batch);
   for (uint32_t v = static_cast<uint32_t>(model.variables().size()); v-- > 0;) {
     if (left-- == 0) return Die();
-    if (!contributes(v)) continue;
+    if (!contributes(v) || model.table().is_table(v)) continue;
     for (uint32_t s = model.table().first_slice_of(v); s < model.table().first_slice_of(v + 1);
          ++s) {
       float* out = arguments.contributions[v] + model.table()[s].first_element;
@@ -105,7 +178,7 @@ absl::Status SimulatedProgram::Evaluate(const LoadedBatch& batch,
                                         absl::Span<const uint64_t> /*versions*/,
                                         BatchResult* result) {
   Take(0.01, 0.1);
-  const uint64_t hash = SimulatedModel::HashOf(Cut(parameters));
+  const uint64_t hash = HashOfAll(Cut(parameters));
   *result = BatchResult();
   result->loss_sum = SimulatedModel::EvaluationLoss(hash, static_cast<uint64_t>(batch.index));
   result->examples = 1;

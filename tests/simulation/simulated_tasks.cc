@@ -9,7 +9,6 @@
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "chief/chief_task.h"
-#include "ml/data/batch_plan.h"
 #include "proto/v1/chief_service.pb.h"
 #include "ps/parameter_server.h"
 #include "runtime/checkpoint/finish_detector.h"
@@ -140,6 +139,14 @@ BatchPlan PlanOf(uint64_t examples, uint64_t batch, uint64_t seed, bool shuffle)
   return *BatchPlan::Create(options);
 }
 
+}  // namespace
+
+BatchPlan TrainPlanOf(const SimulatedRun& run) {
+  return PlanOf(run.train_examples, run.run.batch_size(), run.seed, true);
+}
+
+namespace {
+
 SimulatedProgram::Options ProgramOptions(const TaskEnvironment& environment,
                                          SimulatedProcess* process, uint32_t index) {
   const SimulatedRun& run = *environment.run;
@@ -184,8 +191,10 @@ absl::Status TrainWith(const TaskEnvironment& environment, SimulatedProcess* pro
   };
   RemoteVariableStore store(table, store_options, environment.fibers->clock());
   Replica replica(program, &table, &store.groups());
-  const auto train = NewSimulatedDataset(run.train_examples);
-  const auto test = NewSimulatedDataset(std::max<uint64_t>(run.evaluation_blocks, 1));
+  const SimulatedTables* const tables = &environment.model->tables();
+  const auto train = NewSimulatedDataset(run.train_examples, tables, /*first=*/0);
+  const auto test = NewSimulatedDataset(std::max<uint64_t>(run.evaluation_blocks, 1), tables,
+                                        SimulatedTables::kFirstTestExample);
   TrainerOptions options{
       .worker = index,
       .clock = environment.fibers->clock(),
@@ -194,7 +203,7 @@ absl::Status TrainWith(const TaskEnvironment& environment, SimulatedProcess* pro
       .chief = client,
       .train = train.get(),
       .test = run.evaluation_blocks > 0 ? test.get() : nullptr,
-      .train_plan = PlanOf(run.train_examples, run.run.batch_size(), run.seed, true),
+      .train_plan = TrainPlanOf(run),
       .test_plan = PlanOf(std::max<uint64_t>(run.evaluation_blocks, 1), 1, 0, false),
       .steps = steps,
       .identity = [session] { return session->identity(); }};

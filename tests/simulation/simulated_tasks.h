@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
+#include "ml/data/batch_plan.h"
 #include "proto/v1/run_config.pb.h"
 #include "runtime/plan/batch_key.h"
 #include "tests/simulation/fibers.h"
@@ -37,6 +38,9 @@ struct SimulatedRun {
   size_t ps_threads = 1;          // The slices of a ps are spread over this many parts.
   double slow_worker = 1;         // A factor on the time that worker/0 takes for a batch.
 };
+
+// Returns the batches of the training data.
+BatchPlan TrainPlanOf(const SimulatedRun& run);
 
 // The objects that all tasks of a run share.
 struct TaskEnvironment {
