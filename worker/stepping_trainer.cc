@@ -9,8 +9,8 @@
 #include "proto/v1/chief_service.grpc.pb.h"
 #include "runtime/rpc/run_state.h"
 #include "runtime/variables/metric_messages.h"
+#include "worker/replica/asked_rows.h"
 #include "worker/replica/batch_crash.h"
-#include "worker/replica/batch_keys.h"
 #include "worker/replica/row_sets.h"
 #include "worker/summary_writer.h"
 #include "worker/worker_metrics.h"
@@ -34,7 +34,7 @@ constexpr uint64_t kRowsTicket = 0;
 PrefetcherOptions ReadWith(int threads, const Replica* replica) {
   PrefetcherOptions options;
   options.threads = threads;
-  if (replica->rows() != nullptr) {
+  if (replica->rows() != nullptr && replica->asked_rows() == nullptr) {
     options.make_digest = [replica] { return replica->MakeDigest(); };
   }
   return options;
@@ -150,7 +150,9 @@ void SteppingTrainer::SetPull(uint32_t parameter_set, uint64_t lineage, Exchange
 }
 
 void SteppingTrainer::PrepareRows(uint32_t parameter_set, const std::optional<BatchKey>& next) {
-  if (!next.has_value()) return options_.replica->rows()->Prepare(parameter_set, nullptr);
+  if (!next.has_value() || options_.replica->asked_rows() != nullptr) {
+    return options_.replica->rows()->Prepare(parameter_set, nullptr);
+  }
   const absl::StatusOr<const LoadedBatch*> batch = TakeTrainBatch(*next);
   // An error counts when the batch is computed.
   options_.replica->rows()->Prepare(parameter_set, batch.ok() ? &KeysOf(**batch) : nullptr);
@@ -166,10 +168,10 @@ absl::StatusOr<const LoadedBatch*> SteppingTrainer::TakeTrainBatch(const BatchKe
   return train_batches_.Take(batch.epoch, index);
 }
 
-bool SteppingTrainer::PullRows(const LoadedBatch& batch, uint32_t row_set, uint64_t lineage,
+bool SteppingTrainer::PullRows(const BatchKeys& keys, uint32_t row_set, uint64_t lineage,
                                uint64_t version) {
   const std::vector<ExchangeGroup>& groups = options_.store->groups();
-  options_.replica->rows()->Prepare(row_set, &KeysOf(batch));
+  options_.replica->rows()->Prepare(row_set, &keys);
   const ComputeCount::Pause waiting(&computed_);
   while (true) {
     {
@@ -226,8 +228,13 @@ bool SteppingTrainer::Train(const Work& work, absl::FunctionRef<void()> read_ahe
     const absl::Time read = options_.clock->Now();
     read_ahead();
     const RowSets* const rows = options_.replica->rows();
-    if (rows != nullptr && !rows->IsOf(work.parameter_set, KeysOf(**loaded)) &&
-        !PullRows(**loaded, work.parameter_set, work.lineage, work.version)) {
+    AskedRows* const asked = options_.replica->asked_rows();
+    if (asked != nullptr) {
+      asked->Begin(**loaded, work.parameter_set, [this, &work](const BatchKeys& keys) {
+        return PullRows(keys, work.parameter_set, work.lineage, work.version);
+      });
+    } else if (rows != nullptr && !rows->IsOf(work.parameter_set, KeysOf(**loaded)) &&
+               !PullRows(KeysOf(**loaded), work.parameter_set, work.lineage, work.version)) {
       train_batches_.Release(*loaded);
       if (options_.mark != nullptr) options_.mark->Clear();
       return false;
@@ -237,6 +244,7 @@ bool SteppingTrainer::Train(const Work& work, absl::FunctionRef<void()> read_ahe
     CountBatch(**loaded, read - begin, options_.clock->Now() - begin);
     train_batches_.Release(*loaded);
     if (options_.mark != nullptr) options_.mark->Clear();
+    if (status.ok() && asked != nullptr && asked->are_gone()) return false;
     if (status.ok() && options_.summaries != nullptr) {
       options_.summaries->Offer(work.step,
                                 [&] { return options_.replica->Summaries(work.contribution_set); });
@@ -280,13 +288,19 @@ SteppingTrainer::Evaluation SteppingTrainer::EvaluateBlock(uint64_t lineage, uin
     absl::StatusOr<const LoadedBatch*> batch = test_batches_.Take(0, static_cast<int64_t>(block));
     status = batch.status();
     if (batch.ok()) {
-      if (options_.replica->rows() != nullptr &&
-          !PullRows(**batch, RowSets::kEvaluationSet, lineage, version)) {
+      const auto pull = [&](const BatchKeys& keys) {
+        return PullRows(keys, RowSets::kEvaluationSet, lineage, version);
+      };
+      AskedRows* const asked = options_.replica->asked_rows();
+      if (asked != nullptr) {
+        asked->Begin(**batch, RowSets::kEvaluationSet, pull);
+      } else if (options_.replica->rows() != nullptr && !pull(KeysOf(**batch))) {
         test_batches_.Release(*batch);
         return Evaluation::kNoRows;
       }
       status = options_.replica->Evaluate(**batch, parameter_set, &result);
       test_batches_.Release(*batch);
+      if (status.ok() && asked != nullptr && asked->are_gone()) return Evaluation::kNoRows;
       if (options_.metrics != nullptr) options_.metrics->evaluation_blocks.Add();
     }
   }

@@ -16,6 +16,7 @@
 #include "ml/data/prefetcher.h"
 #include "proto/v1/chief_service.pb.h"
 #include "worker/compute_count.h"
+#include "worker/replica/batch_keys.h"
 #include "worker/trainer.h"
 
 namespace shoal {
@@ -54,8 +55,9 @@ class SteppingTrainer : public Trainer {
   void SetPull(uint32_t parameter_set, uint64_t lineage, Exchange* exchange);
 
   // Models with tables: prepares a set of parameters for pulls of the rows of this batch, which the
-  // worker probably computes next, and waits until the batch is read; without a batch, for pulls of
-  // versions. If another batch is computed, Train pulls its rows itself.
+  // worker probably computes next, and waits until the batch is read; without a batch, or if only
+  // the program knows its keys, for pulls of versions. If another batch is computed, Train pulls
+  // its rows itself.
   void PrepareRows(uint32_t parameter_set, const std::optional<BatchKey>& next);
 
   // A batch, the update that it contributes to (in ASYNC: the one after the values that it starts
@@ -114,9 +116,9 @@ class SteppingTrainer : public Trainer {
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns the batch, which is read already if it is the one of PrepareRows.
   absl::StatusOr<const LoadedBatch*> TakeTrainBatch(const BatchKey& batch);
-  // Makes the set have the rows of the batch, and meanwhile receives the run's state. Returns false
+  // Makes the set have the rows of the keys, and meanwhile receives the run's state. Returns false
   // as Train does.
-  bool PullRows(const LoadedBatch& batch, uint32_t row_set, uint64_t lineage, uint64_t version)
+  bool PullRows(const BatchKeys& keys, uint32_t row_set, uint64_t lineage, uint64_t version)
       ABSL_LOCKS_EXCLUDED(mutex_);
   void TakeRows(const ExchangeResult& result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CountBatch(const LoadedBatch& batch, absl::Duration reading, absl::Duration all);

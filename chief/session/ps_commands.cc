@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 
 #include "runtime/checkpoint/initial_model.h"
 #include "runtime/rpc/run_state.h"
@@ -112,6 +113,11 @@ v1::LoadSlicesRequest PsCommands::LoadRequest() const {
   request.set_token(context_.options.token);
   if (const uint64_t values = context_.model->initial_values(); values != 0) {
     request.mutable_run()->set_init_from(InitialValuesPath(context_.options.run.out(), values));
+    for (const v1::VariableSpec& variable : plan.variables) {
+      if (!variable.has_table()) continue;  // A program gives no rows.
+      request.mutable_run()->add_init_map(
+          absl::StrCat(absl::StrReplaceAll(variable.name(), {{".", "[.]"}}), "="));
+    }
   }
   request.set_first_kept_epoch(context_.mode->first_kept_epoch());
   return request;

@@ -1,5 +1,7 @@
 // A compute program in C++ (docs/compute_program.md): a linear model of four inputs, computed by
-// hand. Its argument, if any, is the way in which it misbehaves; see compute_program_test.cc.
+// hand. In modes that begin with "tables" the loss of example e is larger by the first number of
+// row e % 7 of a table. Its argument, if any, is the way in which it misbehaves; see
+// compute_program_test.cc.
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -16,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -55,6 +58,7 @@ class ToyProgram {
   explicit ToyProgram(std::string mode)
       : mode_(std::move(mode)),
         speaks_version_1_(mode_ == "speaks_version_1"),
+        has_tables_(absl::StartsWith(mode_, "tables")),
         socket_(Descriptor("SHOAL_PROGRAM_SOCKET")) {}
 
   int Run() {
@@ -182,6 +186,11 @@ class ToyProgram {
       writer.Text(mode_ == "one_name_twice" ? "linear.weight" : "linear.bias").U32(1).U32(1).U64(1);
       writer.Text("input_mean").U32(2).U32(0);
       writer.Text("constant").U32(mode_ == "unknown_kind" ? 9 : 3).U32(1).U64(2);
+      if (!speaks_version_1_) {
+        writer.Text(!has_tables_                  ? ""
+                    : mode_ == "tables_named_bad" ? "table { name: 'a/b' dim: 2 }"
+                                                  : "table { name: 'item' dim: 2 }");
+      }
     }
     Send();
   }
@@ -249,12 +258,46 @@ class ToyProgram {
     Send();
   }
 
+  // Looks up the rows of a batch. Returns the sum over the examples of the first numbers of their
+  // rows, after it has written the gradients: the share of the examples that have the key, and 1.
+  double LookUpRows(const Work& work) {
+    std::map<uint64_t, double> count_of;
+    for (const uint64_t example : work.examples) ++count_of[example % 7];
+    if (mode_ == "tables_finish_first" && !work.evaluates) Final(work, kBias);
+    {
+      MessageWriter writer(ProgramMessage::kLookUp, &output_);
+      writer.U64(work.number).U32(1).U32(mode_ == "tables_unknown" ? 1 : 0).U64(count_of.size());
+      for (const auto& [key, count] : count_of) writer.U64(mode_ == "tables_fall" ? 9 - key : key);
+    }
+    Send();
+    do {
+      if (!Take()) std::exit(0);
+    } while (type_ == ProgramMessage::kAnnounce);
+    if (type_ == ProgramMessage::kFinish) std::exit(0);
+    MessageReader reader(payload_);
+    reader.U64();  // The work.
+    const auto* const rows = reinterpret_cast<const float*>(parameters_ + reader.U64());
+    auto* const gradients = reinterpret_cast<float*>(contributions_ + reader.U64());
+    double loss = 0;
+    size_t row = 0;
+    for (const auto& [key, count] : count_of) {
+      loss += count * rows[2 * row];
+      if (!work.evaluates) {
+        gradients[2 * row] = static_cast<float>(count / static_cast<double>(work.examples.size()));
+        gradients[2 * row + 1] = mode_ == "tables_are_not_finite" ? NAN : 1;
+      }
+      ++row;
+    }
+    return loss;
+  }
+
   void Compute(const Work& work) {
     const float* const weights = Parameter(work.parameter_set, kWeights);
     const float bias = Parameter(work.parameter_set, kBias)[0];
     const uint64_t key = work.evaluates ? 2 : 1;
     const double count = static_cast<double>(work.examples.size());
-    double loss = 0, correct = 0, mean = 0, bias_gradient = 0, error_sum = 0;
+    double loss = has_tables_ ? LookUpRows(work) : 0;
+    double correct = 0, mean = 0, bias_gradient = 0, error_sum = 0;
     std::map<uint32_t, std::pair<uint32_t, uint32_t>> scores;  // Positives, negatives.
     std::array<double, kFeatures> gradient = {};
     for (const uint64_t example : work.examples) {
@@ -277,7 +320,7 @@ class ToyProgram {
       for (uint32_t i = 0; i < kFeatures; ++i) gradient[i] += 2 * error * x[i] / count;
     }
     if (!work.evaluates) {
-      if (mode_ == "is_slow" || mode_ == "forks") usleep(5000);
+      if (mode_ == "is_slow" || mode_ == "tables_slow" || mode_ == "forks") usleep(5000);
       if (!Misbehave(work)) return;
       float* const to = Contribution(work.contribution_set, kWeights);
       for (uint32_t i = 0; i < kFeatures; ++i) to[i] = static_cast<float>(gradient[i]);
@@ -357,6 +400,7 @@ class ToyProgram {
 
   const std::string mode_;
   const bool speaks_version_1_;
+  const bool has_tables_;
   const int socket_;
   std::string output_;
   std::string payload_;

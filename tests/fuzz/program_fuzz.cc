@@ -41,7 +41,7 @@ std::string Greeting(uint32_t version) {
   return out;
 }
 
-// The metrics are accuracy and, since version 2, auc.
+// The metrics are accuracy and, since version 2, auc; version 3 has two tables.
 std::string Declaration(uint32_t version) {
   std::string out;
   MessageWriter writer(ProgramMessage::kDeclare, &out);
@@ -52,6 +52,7 @@ std::string Declaration(uint32_t version) {
     writer.U32(2).Text("accuracy").U32(1).Text("auc").U32(2);
   }
   writer.U32(2).Text("weight").U32(1).U32(1).U64(kElements).Text("statistic").U32(2).U32(0);
+  if (version > 2) writer.Text("table { name: 'item' dim: 2 } table { name: 'wide' dim: 4096 }");
   return out;
 }
 
@@ -66,6 +67,19 @@ void CheckMetrics(MetricSums metrics) {
   FinishHistograms(&metrics);
   const std::optional<double> area = MetricValue(metrics[1]);
   CheckFuzzed(!area.has_value() || (*area >= 0 && *area <= 1));
+}
+
+// The rows that were accepted fit into their area and are named once.
+void CheckLookUps(const ProgramConversation& conversation) {
+  const std::vector<v1::TableConfig>& tables = conversation.declaration().tables;
+  for (const ProgramConversation::LookUp& look_up : conversation.look_ups()) {
+    CheckFuzzed(look_up.table < tables.size() && !look_up.keys.empty());
+    const uint64_t bytes = look_up.keys.size() * tables[look_up.table].dim() * sizeof(float);
+    CheckFuzzed(look_up.offset + bytes <= ProgramLayout::kRowBytes);
+    for (size_t k = 1; k < look_up.keys.size(); ++k) {
+      CheckFuzzed(look_up.keys[k - 1] < look_up.keys[k]);
+    }
+  }
 }
 
 std::string Ready() {
@@ -89,10 +103,15 @@ void Talk(absl::string_view input, bool from_the_start, bool evaluates, uint32_t
   }
   while (!input.empty()) {
     if (conversation.phase() == Phase::kLayout) {
-      conversation.SendLayout(LayOut(conversation.declaration().variables));
+      conversation.SendLayout(
+          LayOut(conversation.declaration().variables, !conversation.declaration().tables.empty()));
       if (!from_the_start) CheckFuzzed(conversation.Receive(Ready(), on_final).ok());
     }
     if (conversation.phase() == Phase::kIdle) conversation.Start(work);
+    if (conversation.phase() == Phase::kAsking) {
+      CheckLookUps(conversation);
+      conversation.SendRows();
+    }
     const size_t bytes = std::min<size_t>(input.size(), 1 + input.size() % 40);
     if (!conversation.Receive(input.substr(0, bytes), on_final).ok()) return;
     input.remove_prefix(bytes);
@@ -184,7 +203,7 @@ void Compute(absl::string_view input) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   absl::string_view input(reinterpret_cast<const char*>(data), size);
-  switch (shoal::TakeChoice(&input, 8)) {
+  switch (shoal::TakeChoice(&input, 12)) {
     case 0:
       shoal::Talk(input, /*from_the_start=*/true, /*evaluates=*/false);
       break;
@@ -205,6 +224,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 7:
       shoal::Talk(input, /*from_the_start=*/false, /*evaluates=*/true, /*version=*/2);
+      break;
+    case 8:
+      (void)shoal::DecodeDeclaration(input, 3);
+      break;
+    case 9:
+      shoal::Talk(input, /*from_the_start=*/false, /*evaluates=*/false, /*version=*/3);
+      break;
+    case 10:
+      shoal::Talk(input, /*from_the_start=*/false, /*evaluates=*/true, /*version=*/3);
       break;
     default:
       shoal::Compute(input);

@@ -97,6 +97,30 @@ def a_killed_program_changes_nothing():
         assert "killed by SIGKILL" in run.logs(200), run.logs(200)
 
 
+def rows_of(run):
+    """The exported table of the newest checkpoint."""
+    tables = run.out / "tables"
+    subprocess.run([cluster.shoal_binary(), "export", str(run.out), f"--tables={tables}"], capture_output=True, timeout=60,
+                   check=True)
+    return {file.name: file.read_bytes() for file in tables.glob("*.npy")}
+
+
+def a_program_with_a_table_has_the_same_rows_with_any_tasks_and_kills():
+    results = []
+    for tasks, kills in ((("--num_ps_tasks=1", "--num_replicas=1"), ()), (("--num_ps_tasks=0",), ()),
+                         (("--num_ps_tasks=2", "--num_replicas=2"), (100, 300))):
+        with ProgramRun(*tasks, LONG, mode="tables_slow" if kills else "tables") as run:
+            run.start()
+            for step in kills:
+                run.wait_for_step(step)
+                os.kill(max(run.programs()), signal.SIGKILL)
+            assert run.wait() == 0, run.logs()
+            results.append((run.digest(), rows_of(run)))
+            assert set(results[-1][1]) == {"item.keys.npy", "item.values.npy"}, results[-1][1].keys()
+            assert results[-1] == results[0], tasks
+    assert len(results[0][1]["item.keys.npy"]) == 128 + 7 * 8
+
+
 def no_process_of_a_program_outlives_its_worker():
     with ProgramRun("--num_ps_tasks=2", "--num_replicas=2", LONG, mode="forks") as run:
         run.start()
@@ -244,7 +268,8 @@ def programs_are_validated_with_the_run():
 
 if __name__ == "__main__":
     cluster.main([trains_with_its_own_settings, learns, any_number_of_tasks_gives_the_same_bytes,
-                  a_killed_program_changes_nothing, no_process_of_a_program_outlives_its_worker,
+                  a_killed_program_changes_nothing,
+                  a_program_with_a_table_has_the_same_rows_with_any_tasks_and_kills, no_process_of_a_program_outlives_its_worker,
                   a_stop_of_all_processes_makes_a_checkpoint, asynchronous, asynchronous_with_kills,
                   is_refused_before_anything_starts, fails_after_the_usual_restarts,
                   ends_with_the_code_of_an_error_that_a_restart_does_not_mend,

@@ -13,10 +13,13 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/status_macros.h"
+#include "ml/nn/feature_names.h"
 #include "ml/optim/all_finite.h"
 #include "runtime/config/optimizer_groups.h"
 #include "runtime/process/child.h"
+#include "worker/replica/asked_rows.h"
 #include "worker/replica/batch_crash.h"
+#include "worker/replica/table_variable.h"
 
 namespace shoal {
 namespace {
@@ -108,11 +111,43 @@ absl::Status ExternalProgram::Freeze(const v1::OptimizerConfig& optimizer) {
   return absl::OkStatus();
 }
 
+absl::Status ExternalProgram::DeclareTables(const v1::RunConfig& run) {
+  const std::vector<v1::TableConfig>& tables = declaration().tables;
+  for (const v1::TableConfig& entry : run.table()) {
+    const bool is_used = std::any_of(
+        tables.begin(), tables.end(),
+        [&](const v1::TableConfig& table) { return StandsFor(entry.name(), table.name()); });
+    if (is_used) continue;
+    return absl::InvalidArgumentError(absl::StrCat("table: the run file has settings of \"",
+                                                   entry.name(), "\", but ", options_.name,
+                                                   " declares no such table; drop the entry"));
+  }
+  for (const v1::TableConfig& declared : tables) {
+    v1::TableConfig table = declared;
+    if (const v1::TableConfig* const entry = FindTable(run.table(), declared.name())) {
+      table = *entry;
+      table.set_name(declared.name());
+    }
+    if (table.dim() != declared.dim()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("table: ", declared.name(), " has rows of ", declared.dim(), " numbers in ",
+                       options_.name, ", but `table` in the run file says dim: ", table.dim()));
+    }
+    lookups_.emplace_back().table = static_cast<uint32_t>(variables_.size());
+    variables_.push_back(TableVariable(table, run.optimizer(), tables.size()));
+  }
+  return absl::OkStatus();
+}
+
+const float* ExternalProgram::RowGradients(size_t lookup) const {
+  return asked_->gradients(lookup);
+}
+
 absl::Status ExternalProgram::MakeReady(const BatchPlan& train_plan,
                                         std::optional<BatchPlan> test_plan) {
   train_plan_ = train_plan;
   test_plan_ = std::move(test_plan);
-  const ProgramLayout layout = LayOut(variables());
+  const ProgramLayout layout = LayOut(declaration().variables, !declaration().tables.empty());
   RETURN_IF_ERROR(memory_->Allocate(layout));
   conversation_.SendLayout(layout);
   return TalkWhileIn(Phase::kReady, ready_deadline_, [](uint32_t) {});
@@ -120,7 +155,7 @@ absl::Status ExternalProgram::MakeReady(const BatchPlan& train_plan,
 
 absl::StatusOr<std::vector<absl::Span<const float>>> ExternalProgram::InitialValues() const {
   std::vector<absl::Span<const float>> values;
-  for (uint32_t v = 0; v < variables().size(); ++v) {
+  for (uint32_t v = 0; v < num_arrays(); ++v) {
     values.emplace_back(memory_->contributions(/*set=*/0, v), NumElements(variables()[v]));
     if (AllFinite(values.back().data(), values.back().size())) continue;
     return absl::FailedPreconditionError(
@@ -217,6 +252,29 @@ absl::Status ExternalProgram::Ended() {
                                      : absl::FailedPreconditionError(text);
 }
 
+absl::Status ExternalProgram::TalkUntilDone(absl::FunctionRef<void(uint32_t)> on_final) {
+  while (true) {
+    RETURN_IF_ERROR(TalkWhileIn(Phase::kWorking, absl::InfiniteFuture(), on_final));
+    if (conversation_.phase() != Phase::kAsking) return absl::OkStatus();
+    RETURN_IF_ERROR(AnswerLookUps());
+  }
+}
+
+absl::Status ExternalProgram::AnswerLookUps() {
+  if (asked_ == nullptr) {
+    return absl::InternalError(
+        absl::StrCat("program: ", options_.name, " asks for rows, but nobody gives it any"));
+  }
+  std::vector<AskedRows::Request> requests;
+  for (const ProgramConversation::LookUp& look_up : conversation_.look_ups()) {
+    requests.push_back({look_up.table, look_up.keys, memory_->rows(look_up.offset),
+                        is_evaluating_ ? nullptr : memory_->row_gradients(look_up.offset)});
+  }
+  asked_->Get(requests);
+  conversation_.SendRows();
+  return absl::OkStatus();
+}
+
 void ExternalProgram::Expect(uint64_t step, absl::Span<const BatchKey> next) {
   step_ = step;
   expected_.assign(next.begin(), next.end());
@@ -272,10 +330,11 @@ absl::Status ExternalProgram::Train(const TrainArguments& arguments, BatchResult
   work.batch = {batch.epoch, static_cast<uint64_t>(batch.index)};
   work.seed = SeedOfBatch(options_.welcome.seed, work.batch.epoch, work.batch.index);
   work.parameter_set = arguments.parameters[0] == memory_->parameters(1, 0) ? 1 : 0;
-  for (uint32_t v = 0; v < variables().size(); ++v) {
+  for (uint32_t v = 0; v < num_arrays(); ++v) {
     if (arguments.contributions[v] == memory_->contributions(1, v)) work.contribution_set = 1;
   }
   work.examples = examples_;
+  is_evaluating_ = false;
   conversation_.Start(work);
   announced_.erase(std::remove(announced_.begin(), announced_.end(), work.batch), announced_.end());
   AnnounceExpected();
@@ -283,10 +342,10 @@ absl::Status ExternalProgram::Train(const TrainArguments& arguments, BatchResult
   const auto settle = [&](uint32_t v) {
     if (contributes(v)) on_final(v, static_cast<int64_t>(NumElements(variables()[v])));
   };
-  RETURN_IF_ERROR(TalkWhileIn(Phase::kWorking, absl::InfiniteFuture(), settle));
+  RETURN_IF_ERROR(TalkUntilDone(settle));
   SetResult(work, result);
   on_result();
-  for (uint32_t v = 0; v < variables().size(); ++v) {
+  for (uint32_t v = 0; v < num_arrays(); ++v) {
     if (contributes(v) && !conversation_.is_final(v)) settle(v);
   }
   return absl::OkStatus();
@@ -304,8 +363,9 @@ absl::Status ExternalProgram::Evaluate(const LoadedBatch& batch,
   work.seed = SeedOfBatch(options_.welcome.seed, UINT64_MAX, work.batch.index);
   work.parameter_set = parameters[0] == memory_->parameters(1, 0) ? 1 : 0;
   work.examples = examples_;
+  is_evaluating_ = true;
   conversation_.Start(work);
-  RETURN_IF_ERROR(TalkWhileIn(Phase::kWorking, absl::InfiniteFuture(), [](uint32_t) {}));
+  RETURN_IF_ERROR(TalkUntilDone([](uint32_t) {}));
   SetResult(work, result);
   return absl::OkStatus();
 }

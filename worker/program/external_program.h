@@ -27,7 +27,8 @@ namespace shoal {
 
 namespace v1 {
 class OptimizerConfig;
-}
+class RunConfig;
+}  // namespace v1
 
 // A ReplicaProgram that passes every call on to the compute program. One thread at a time.
 class ExternalProgram : public ReplicaProgram {
@@ -57,6 +58,11 @@ class ExternalProgram : public ReplicaProgram {
   // program does not notice. Call it before MakeReady.
   absl::Status Freeze(const v1::OptimizerConfig& optimizer);
 
+  // Declares the program's tables as variables behind the others. Entries of the run file for
+  // them come first; `run` is resolved. Call it once, before MakeReady. InvalidArgument names the
+  // entry that does not fit.
+  absl::Status DeclareTables(const v1::RunConfig& run);
+
   // Gives the program its memory and waits until it is ready to compute. The plans say which
   // examples a batch has; test_plan is absent if there are no test examples.
   absl::Status MakeReady(const BatchPlan& train_plan, std::optional<BatchPlan> test_plan);
@@ -70,8 +76,12 @@ class ExternalProgram : public ReplicaProgram {
 
   const std::vector<v1::VariableSpec>& variables() const override { return variables_; }
   bool contributes(uint32_t variable) const override {
-    return variables()[variable].update() != v1::UPDATE_KIND_NONE;
+    return variable < num_arrays() && variables()[variable].update() != v1::UPDATE_KIND_NONE;
   }
+  const std::vector<TableLookups>& lookups() const override { return lookups_; }
+  bool asks_for_rows() const override { return !lookups_.empty(); }
+  void UseAskedRows(AskedRows* asked) override { asked_ = asked; }
+  const float* RowGradients(size_t lookup) const override;
   std::vector<v1::MetricSpec> metrics() const override { return declaration().metrics; }
 
   float* ParameterMemory(uint32_t set, uint32_t variable) override {
@@ -94,6 +104,12 @@ class ExternalProgram : public ReplicaProgram {
   ExternalProgram(Options options, std::unique_ptr<ProgramMemory> memory,
                   std::unique_ptr<ProgramChannel> channel);
 
+  // The number of variables that are not tables. They come first.
+  size_t num_arrays() const { return declaration().variables.size(); }
+  // Talks with the program until it has computed its work.
+  absl::Status TalkUntilDone(absl::FunctionRef<void(uint32_t)> on_final);
+  // Gives the program the rows that it asks for.
+  absl::Status AnswerLookUps();
   // Talks with the program until the conversation leaves the phase.
   absl::Status TalkWhileIn(ProgramConversation::Phase phase, absl::Time deadline,
                            absl::FunctionRef<void(uint32_t)> on_final);
@@ -109,6 +125,9 @@ class ExternalProgram : public ReplicaProgram {
   const std::unique_ptr<ProgramChannel> channel_;
   ProgramConversation conversation_;
   std::vector<v1::VariableSpec> variables_;  // The declared ones; Freeze changes them.
+  std::vector<TableLookups> lookups_;        // Indexed by table.
+  AskedRows* asked_ = nullptr;
+  bool is_evaluating_ = false;
   absl::Time ready_deadline_;
   std::optional<BatchPlan> train_plan_;
   std::optional<BatchPlan> test_plan_;

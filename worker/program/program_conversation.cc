@@ -17,7 +17,8 @@ namespace {
 constexpr uint32_t kMaxHelloBytes = 4 << 10;
 constexpr uint32_t kMaxDeclareBytes = 16 << 20;
 constexpr uint32_t kMaxDoneBytes = 1 << 20;  // DONE since version 2.
-constexpr uint32_t kMaxBytes = 128 << 10;    // All other messages.
+constexpr uint32_t kMaxLookUpBytes = 64 << 20;
+constexpr uint32_t kMaxBytes = 128 << 10;  // All other messages.
 constexpr size_t kMaxImplementationBytes = 256;
 constexpr size_t kMaxErrorBytes = 4 << 10;
 constexpr size_t kMaxTracebackBytes = 64 << 10;
@@ -27,15 +28,16 @@ constexpr uint32_t kRetryable = 2;
 constexpr uint32_t kSurroundings = 3;
 
 const char* NameOf(uint32_t type) {
-  constexpr const char* kNames[] = {"HELLO", "DECLARE", "READY", "FINAL", "DONE", "ERROR"};
-  return type >= 1 && type <= 6 ? kNames[type - 1] : "a message of an unknown type";
+  constexpr const char* kNames[] = {"HELLO", "DECLARE", "READY",  "FINAL",
+                                    "DONE",  "ERROR",   "LOOK_UP"};
+  return type >= 1 && type <= 7 ? kNames[type - 1] : "a message of an unknown type";
 }
 
 uint32_t MostBytes(uint32_t type, uint32_t version) {
   if (type == static_cast<uint32_t>(ProgramMessage::kHello)) return kMaxHelloBytes;
   if (type == static_cast<uint32_t>(ProgramMessage::kDeclare)) return kMaxDeclareBytes;
   if (type == static_cast<uint32_t>(ProgramMessage::kDone) && version > 1) return kMaxDoneBytes;
-  return kMaxBytes;
+  return type == static_cast<uint32_t>(ProgramMessage::kLookUp) ? kMaxLookUpBytes : kMaxBytes;
 }
 
 // The reader is not ok() afterwards if the histogram is cut short.
@@ -107,8 +109,9 @@ absl::Status ProgramConversation::CheckHead(uint32_t type, uint32_t bytes) const
                       (is(ProgramMessage::kReady) && phase_ == Phase::kReady) ||
                       (is(ProgramMessage::kFinal) && is_working) ||
                       (is(ProgramMessage::kDone) && is_working) ||
+                      (is(ProgramMessage::kLookUp) && is_working && version_ > 2) ||
                       (is(ProgramMessage::kError) && phase_ > Phase::kHello) ||
-                      (type <= static_cast<uint32_t>(ProgramMessage::kError) &&
+                      (type <= static_cast<uint32_t>(ProgramMessage::kLookUp) &&
                        phase_ == Phase::kEnded);  // It was under way when FINISH was sent.
   if (!is_due || type == 0) {
     return Wrong(
@@ -137,6 +140,8 @@ absl::Status ProgramConversation::Handle(ProgramMessage type, absl::string_view 
       return absl::OkStatus();
     case ProgramMessage::kFinal:
       return HandleFinal(payload, on_final);
+    case ProgramMessage::kLookUp:
+      return HandleLookUp(payload);
     default:
       return HandleDone(payload);
   }
@@ -204,8 +209,65 @@ absl::Status ProgramConversation::HandleFinal(absl::string_view payload,
     if (std::exchange(final_in_[variable], work_) == work_) {
       return Wrong(absl::StrCat("declares variable ", spec.name(), " final twice in one batch"));
     }
+    has_final_ = true;
     on_final(variable);
   }
+  return absl::OkStatus();
+}
+
+absl::Status ProgramConversation::HandleLookUp(absl::string_view payload) {
+  MessageReader reader(payload);
+  const uint64_t work = reader.U64();
+  const uint32_t count = reader.U32();
+  if (!reader.ok() || work != work_ || count == 0 || count > declaration_.tables.size()) {
+    return Wrong(absl::StrCat("sent a LOOK_UP of ", count, " tables for work ", work,
+                              " while it computes work ", work_, " and has ",
+                              declaration_.tables.size(), " tables"));
+  }
+  // A batch whose rows cannot be read any more must have contributed nothing.
+  if (has_final_) return Wrong("sent a LOOK_UP after a FINAL; all look-ups of a batch come first");
+  look_ups_.clear();
+  for (uint32_t i = 0; i < count; ++i) RETURN_IF_ERROR(TakeLookUp(&reader));
+  if (!reader.is_at_end()) return Wrong("sent a LOOK_UP with bytes behind its end");
+  phase_ = Phase::kAsking;
+  return absl::OkStatus();
+}
+
+absl::Status ProgramConversation::TakeLookUp(MessageReader* reader) {
+  LookUp look_up;
+  look_up.table = reader->U32();
+  const uint64_t count = reader->U64();
+  if (!reader->ok() || look_up.table >= declaration_.tables.size()) {
+    return Wrong(absl::StrCat("sent a LOOK_UP that is damaged or of table ", look_up.table,
+                              ", but it has only ", declaration_.tables.size()));
+  }
+  const v1::TableConfig& table = declaration_.tables[look_up.table];
+  for (const LookUp& other : look_ups_) {
+    if (other.table != look_up.table) continue;
+    return Wrong(absl::StrCat("sent a LOOK_UP with table ", table.name(), " twice"));
+  }
+  if (count == 0 || count > reader->remaining() / sizeof(uint64_t)) {
+    return Wrong(absl::StrCat("sent a LOOK_UP of ", count, " keys of table ", table.name(),
+                              ", but the message has room for 1 to ",
+                              reader->remaining() / sizeof(uint64_t)));
+  }
+  look_up.keys.resize(count);
+  for (uint64_t k = 0; k < count; ++k) {
+    look_up.keys[k] = reader->U64();
+    if (k == 0 || look_up.keys[k - 1] < look_up.keys[k]) continue;
+    return Wrong(absl::StrCat("sent a LOOK_UP with key ", look_up.keys[k], " of table ",
+                              table.name(), " after key ", look_up.keys[k - 1],
+                              "; keys rise, and each comes once"));
+  }
+  look_up.offset = rows_end_;
+  rows_end_ += AlignedArray(count * table.dim() * sizeof(float));
+  if (rows_end_ > ProgramLayout::kRowBytes) {
+    return Wrong(absl::StrCat("asks for ", rows_end_, " bytes of rows in one batch, at last for ",
+                              count, " rows of table ", table.name(), "; at most ",
+                              ProgramLayout::kRowBytes,
+                              " are possible: make batch_size or data.evaluation_block smaller"));
+  }
+  look_ups_.push_back(std::move(look_up));
   return absl::OkStatus();
 }
 
@@ -289,6 +351,7 @@ absl::Status ProgramConversation::HandleError(absl::string_view payload) {
 void ProgramConversation::SendLayout(const ProgramLayout& layout) {
   CHECK(phase_ == Phase::kLayout);
   phase_ = Phase::kReady;
+  rows_ = layout.rows;
   MessageWriter writer(ProgramMessage::kLayout, &output_);
   writer.U64(layout.parameter_bytes)
       .U64(layout.contribution_bytes)
@@ -304,6 +367,8 @@ void ProgramConversation::Start(const ProgramWork& work) {
   phase_ = Phase::kWorking;
   ++work_;
   evaluates_ = work.evaluates;
+  has_final_ = false;
+  rows_end_ = 0;
   MessageWriter writer(work.evaluates ? ProgramMessage::kEvaluate : ProgramMessage::kTrain,
                        &output_);
   writer.U64(work_)
@@ -314,6 +379,16 @@ void ProgramConversation::Start(const ProgramWork& work) {
       .U32(work.parameter_set)
       .U32(work.contribution_set);
   AppendExamples(work.examples, &writer);
+}
+
+void ProgramConversation::SendRows() {
+  CHECK(phase_ == Phase::kAsking);
+  phase_ = Phase::kWorking;
+  MessageWriter writer(ProgramMessage::kRows, &output_);
+  writer.U64(work_);
+  for (const LookUp& look_up : look_ups_) {
+    writer.U64(rows_ + look_up.offset).U64(evaluates_ ? 0 : rows_ + look_up.offset);
+  }
 }
 
 void ProgramConversation::Announce(const BatchKey& batch, absl::Span<const int64_t> examples) {

@@ -51,6 +51,7 @@ class ProgramConversation {
     kReady,    // Waits for READY.
     kIdle,     // The program waits for work.
     kWorking,  // The program computes.
+    kAsking,   // The program waits for rows; the worker calls SendRows.
     kEnded,    // FINISH is sent.
   };
 
@@ -70,10 +71,21 @@ class ProgramConversation {
   const ProgramDeclaration& declaration() const { return declaration_; }  // After DECLARE.
   const std::string& traceback() const { return traceback_; }             // After ERROR.
 
+  // Rows of one table that the program asks for.
+  struct LookUp {
+    uint32_t table = 0;          // Its number in ProgramDeclaration::tables.
+    std::vector<uint64_t> keys;  // Rising; at least one.
+    uint64_t offset = 0;         // The beginning of its rows, and of their gradients, in the area.
+  };
+  // In kAsking: each table at most once.
+  const std::vector<LookUp>& look_ups() const { return look_ups_; }
+
   // In kLayout.
   void SendLayout(const ProgramLayout& layout);
   // In kIdle.
   void Start(const ProgramWork& work);
+  // In kAsking: the rows of look_ups() are in their places.
+  void SendRows();
   // In kIdle and kWorking.
   void Announce(const BatchKey& batch, absl::Span<const int64_t> examples);
   // In any phase; only the first call has an effect.
@@ -99,6 +111,8 @@ class ProgramConversation {
   absl::Status HandleDeclare(absl::string_view payload);
   absl::Status HandleFinal(absl::string_view payload, absl::FunctionRef<void(uint32_t)> on_final);
   absl::Status HandleDone(absl::string_view payload);
+  absl::Status HandleLookUp(absl::string_view payload);
+  absl::Status TakeLookUp(MessageReader* reader);
   absl::Status HandleError(absl::string_view payload);
   absl::Status CheckMetrics() const;
   // An error of the program, with a code that follows from the phase.
@@ -117,6 +131,10 @@ class ProgramConversation {
   std::string traceback_;
   uint64_t work_ = 0;  // The number of the last work.
   bool evaluates_ = false;
+  bool has_final_ = false;  // In the last work.
+  uint64_t rows_ = 0;       // The beginning of the areas of rows in the files.
+  uint64_t rows_end_ = 0;   // The bytes there that the last work uses.
+  std::vector<LookUp> look_ups_;
   std::vector<uint64_t> final_in_;  // Indexed by variable: the last work in which it was final.
   Result result_;
 };

@@ -6,9 +6,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
+#include "ml/optim/table_config.h"
 #include "runtime/config/run_config.h"
 #include "runtime/variables/metric_sums.h"
 #include "worker/program/program_messages.h"
@@ -25,6 +28,9 @@ constexpr uint32_t kMaxAhead = 64;
 constexpr size_t kMaxNameBytes = 256;
 constexpr size_t kMaxSettingsBytes = 64 << 10;
 constexpr size_t kMaxFingerprintBytes = 1 << 10;
+constexpr size_t kMaxTablesBytes = 1 << 20;
+constexpr size_t kMaxTables = 4096;
+constexpr size_t kMaxTableNameBytes = 128;
 
 enum VariableKind : uint32_t { kTrainable = 1, kAssign = 2, kFrozen = 3 };
 
@@ -116,16 +122,16 @@ absl::StatusOr<v1::VariableSpec> TakeVariable(std::set<std::string>* names, Mess
   return variable;
 }
 
-absl::Status TakeVariables(MessageReader* reader, std::vector<v1::VariableSpec>* variables) {
+absl::Status TakeVariables(MessageReader* reader, std::set<std::string>* names,
+                           std::vector<v1::VariableSpec>* variables) {
   const uint32_t count = reader->U32();
   if (!reader->ok() || count == 0 || count > kMaxVariables) {
     return Refused("it declares ", count, " variables; 1 to ", kMaxVariables, " are possible");
   }
-  std::set<std::string> names;
   uint64_t elements = 0;
   bool is_trainable = false;
   for (uint32_t v = 0; v < count; ++v) {
-    ASSIGN_OR_RETURN(v1::VariableSpec variable, TakeVariable(&names, reader));
+    ASSIGN_OR_RETURN(v1::VariableSpec variable, TakeVariable(names, reader));
     elements += NumElements(variable);
     if (elements > kMaxElementsInAll) return Refused("its variables have more than 2^42 elements");
     is_trainable = is_trainable || variable.trainable();
@@ -146,6 +152,39 @@ absl::StatusOr<v1::RunConfig> ParseSettings(const std::string& text) {
   return Refused(
       "its settings have other fields than optimizer, batch_size, num_epochs and "
       "max_steps; give those to shoal");
+}
+
+// Names of tables become parts of file names.
+bool IsTableName(absl::string_view name) {
+  return IsName(name) && name.size() <= kMaxTableNameBytes && name[0] != '.' &&
+         !absl::StrContains(name, '/');
+}
+
+absl::Status CheckTable(const v1::TableConfig& table, std::set<std::string>* names) {
+  if (!IsTableName(table.name())) {
+    return Refused("a table is named \"", absl::CHexEscape(table.name().substr(0, 64)),
+                   "\"; a name has 1 to ", kMaxTableNameBytes,
+                   " of A-Z a-z 0-9 _ . -, and no '.' at its beginning");
+  }
+  if (!names->insert(table.name()).second) {
+    return Refused("table ", table.name(), " has the name of another table or of a variable");
+  }
+  const absl::Status valid = ValidateTableConfig(table);
+  return valid.ok() ? valid : Refused("table ", table.name(), ": ", valid.message());
+}
+
+// The names of the variables are taken.
+absl::StatusOr<std::vector<v1::TableConfig>> ParseTables(const std::string& text,
+                                                         std::set<std::string>* names) {
+  ASSIGN_OR_RETURN(v1::RunConfig config, ParseRunConfig(text, "the program's tables"));
+  std::vector<v1::TableConfig> tables(config.table().begin(), config.table().end());
+  config.clear_table();
+  if (config.ByteSizeLong() > 0) return Refused("its tables have other fields than `table`");
+  if (tables.size() > kMaxTables) {
+    return Refused("it declares ", tables.size(), " tables; at most ", kMaxTables, " are possible");
+  }
+  for (const v1::TableConfig& table : tables) RETURN_IF_ERROR(CheckTable(table, names));
+  return tables;
 }
 
 }  // namespace
@@ -187,7 +226,13 @@ absl::StatusOr<ProgramDeclaration> DecodeDeclaration(absl::string_view payload, 
     ASSIGN_OR_RETURN(v1::MetricSpec metric, TakeMetric(version, &names, &reader));
     declaration.metrics.push_back(std::move(metric));
   }
-  RETURN_IF_ERROR(TakeVariables(&reader, &declaration.variables));
+  names.clear();  // Those of metrics are others.
+  RETURN_IF_ERROR(TakeVariables(&reader, &names, &declaration.variables));
+  if (version > 2) {
+    const std::string tables = reader.Text(kMaxTablesBytes);
+    if (!reader.ok()) return Refused("the text of its tables is cut short, or too long");
+    ASSIGN_OR_RETURN(declaration.tables, ParseTables(tables, &names));
+  }
   if (!reader.is_at_end()) return Refused("its declaration has bytes behind its end");
   return declaration;
 }

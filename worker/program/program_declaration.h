@@ -1,4 +1,4 @@
-// The variables, data, metrics and settings that a compute program declares.
+// The variables, tables, data, metrics and settings that a compute program declares.
 #ifndef SHOAL_WORKER_PROGRAM_PROGRAM_DECLARATION_H_
 #define SHOAL_WORKER_PROGRAM_PROGRAM_DECLARATION_H_
 
@@ -11,6 +11,7 @@
 
 #include "proto/v1/metric.pb.h"
 #include "proto/v1/run_config.pb.h"
+#include "proto/v1/table_config.pb.h"
 #include "proto/v1/variable.pb.h"
 
 namespace shoal {
@@ -21,9 +22,10 @@ struct ProgramDeclaration {
   uint64_t data_fingerprint = 0;  // 0: unknown
   uint32_t announced_ahead = 0;   // The number of announcements that the program wants.
   std::string compute_fingerprint;
-  v1::RunConfig settings;               // Only the fields that a program may set.
-  std::vector<v1::MetricSpec> metrics;  // "accuracy" may be one of them.
-  std::vector<v1::VariableSpec> variables;
+  v1::RunConfig settings;                   // Only the fields that a program may set.
+  std::vector<v1::MetricSpec> metrics;      // "accuracy" may be one of them.
+  std::vector<v1::VariableSpec> variables;  // Without the tables.
+  std::vector<v1::TableConfig> tables;
 };
 
 // Decodes the payload of DECLARE in this version of the protocol. FailedPrecondition names the

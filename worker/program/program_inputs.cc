@@ -220,6 +220,7 @@ absl::StatusOr<ReplicaInputs> LoadProgramInputs(TaskOptions* options) {
     options->given.reset();
   }
   RETURN_IF_ERROR(program->Freeze(run.optimizer()));
+  RETURN_IF_ERROR(program->DeclareTables(run));
   ASSIGN_OR_RETURN(ReplicaInputs inputs, InputsOf(run, program.get()));
   RETURN_IF_ERROR(program->MakeReady(*inputs.train_plan, inputs.test_plan));
   ExternalProgram* const external = program.get();
@@ -259,6 +260,7 @@ absl::StatusOr<v1::WorkerProgram> AskProgram(const v1::RunConfig& run, bool has_
   v1::RunConfig one = run;
   one.set_batch_size(1);
   one.clear_replica_batch_size();
+  RETURN_IF_ERROR(program->DeclareTables(run));
   ASSIGN_OR_RETURN(ReplicaInputs inputs, InputsOf(one, program.get()));
   ExternalProgram* const external = program.get();
   inputs.program = std::move(program);

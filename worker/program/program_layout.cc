@@ -14,7 +14,9 @@ uint64_t RoundUp(uint64_t bytes, uint64_t alignment) {
 
 }  // namespace
 
-ProgramLayout LayOut(absl::Span<const v1::VariableSpec> variables) {
+uint64_t AlignedArray(uint64_t bytes) { return RoundUp(bytes, kArrayAlignment); }
+
+ProgramLayout LayOut(absl::Span<const v1::VariableSpec> variables, bool has_tables) {
   ProgramLayout layout;
   layout.places.resize(variables.size());
   uint64_t end = 0;
@@ -24,10 +26,13 @@ ProgramLayout LayOut(absl::Span<const v1::VariableSpec> variables) {
       // there.
       layout.places[v].parameters[set] = end;
       layout.places[v].contributions[set] = end;
-      end = RoundUp(end + NumElements(variables[v]) * sizeof(float), kArrayAlignment);
+      end += AlignedArray(NumElements(variables[v]) * sizeof(float));
     }
     end = RoundUp(end, kSetAlignment);
   }
+  layout.rows = end;
+  layout.row_bytes = has_tables ? ProgramLayout::kRowBytes : 0;
+  end += layout.row_bytes;
   layout.parameter_bytes = end;
   layout.contribution_bytes = end;
   return layout;

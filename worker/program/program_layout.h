@@ -20,13 +20,24 @@ struct ProgramLayout {
     std::array<uint64_t, kSets> contributions = {};
   };
 
+  // The bytes for the rows of a batch, and for their gradients, if there are tables. That is
+  // address space: pages that nobody writes take no memory.
+  static constexpr uint64_t kRowBytes = uint64_t{4} << 30;
+
   uint64_t parameter_bytes = 0;  // The sizes of the files.
   uint64_t contribution_bytes = 0;
   std::vector<Place> places;  // Indexed by variable.
+  // The area of rows begins here in the parameters' file, the area of their gradients in the
+  // contributions' file. Without tables, row_bytes is 0.
+  uint64_t rows = 0;
+  uint64_t row_bytes = 0;
 };
 
-// Arrays begin at multiples of 64 bytes, sets at multiples of 4096.
-ProgramLayout LayOut(absl::Span<const v1::VariableSpec> variables);
+// Arrays begin at multiples of 64 bytes, sets and the area of rows at multiples of 4096.
+ProgramLayout LayOut(absl::Span<const v1::VariableSpec> variables, bool has_tables = false);
+
+// Returns the bytes that an array takes with what lies between it and the next one.
+uint64_t AlignedArray(uint64_t bytes);
 
 }  // namespace shoal
 

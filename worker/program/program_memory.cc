@@ -74,4 +74,12 @@ float* ProgramMemory::contributions(uint32_t set, uint32_t variable) const {
                                   layout_.places[variable].contributions[set]);
 }
 
+float* ProgramMemory::rows(uint64_t offset) const {
+  return reinterpret_cast<float*>(parameters_.memory + layout_.rows + offset);
+}
+
+const float* ProgramMemory::row_gradients(uint64_t offset) const {
+  return reinterpret_cast<const float*>(contributions_.memory + layout_.rows + offset);
+}
+
 }  // namespace shoal

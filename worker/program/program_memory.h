@@ -33,6 +33,9 @@ class ProgramMemory {
   // After Allocate.
   float* parameters(uint32_t set, uint32_t variable) const;
   float* contributions(uint32_t set, uint32_t variable) const;
+  // The arrays in the areas of rows and of their gradients, `offset` bytes behind their beginning.
+  float* rows(uint64_t offset) const;
+  const float* row_gradients(uint64_t offset) const;
 
  private:
   struct Mapped {

@@ -10,9 +10,10 @@
 
 namespace shoal {
 
-// The versions of the protocol that this worker speaks. Version 2 gives metrics a kind.
+// The versions of the protocol that this worker speaks. Version 2 gives metrics a kind, version 3
+// has tables.
 inline constexpr uint32_t kOldestComputeProtocol = 1;
-inline constexpr uint32_t kComputeProtocol = 2;
+inline constexpr uint32_t kComputeProtocol = 3;
 inline constexpr uint64_t kComputeMagic = 0x314d4752504c4853;  // "SHLPRGM1"
 
 // A message begins with the size of its payload and its type.
@@ -26,6 +27,7 @@ enum class ProgramMessage : uint32_t {
   kFinal = 4,
   kDone = 5,
   kError = 6,
+  kLookUp = 7,
   // From the worker.
   kWelcome = 17,
   kLayout = 18,
@@ -33,6 +35,7 @@ enum class ProgramMessage : uint32_t {
   kEvaluate = 20,
   kAnnounce = 21,
   kFinish = 22,
+  kRows = 23,
 };
 
 // The reasons in FINISH.

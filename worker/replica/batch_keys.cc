@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "absl/types/span.h"
 
 #include "base/status_macros.h"
 
@@ -37,6 +36,17 @@ absl::Status BatchKeys::Update(const LoadedBatch& batch) {
     RETURN_IF_ERROR(FindKeys(batch, lookups_[t], &tables_[t]));
   }
   return absl::OkStatus();
+}
+
+void BatchKeys::Take(uint32_t epoch, int64_t index,
+                     absl::Span<const absl::Span<const uint64_t>> keys) {
+  epoch_ = epoch;
+  index_ = index;
+  for (size_t t = 0; t < lookups_.size(); ++t) {
+    found_.assign(keys[t].begin(), keys[t].end());
+    SortByBucket(lookups_[t].table, &tables_[t]);
+    tables_[t].places.assign(1, place_of_);
+  }
 }
 
 absl::Status BatchKeys::FindKeys(const LoadedBatch& batch, const TableLookups& lookups,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 
 #include "ml/data/prefetcher.h"
 #include "runtime/plan/slice_table.h"
@@ -49,8 +50,11 @@ class BatchKeys : public BatchDigest {
 
   // InvalidArgument if the batch has more than 2^31 - 1 keys for a table.
   absl::Status Update(const LoadedBatch& batch) override;
+  // Takes keys that are in no field of the batch. `keys` has an entry for each of the lookups, with
+  // each key once and less than 2^31 of them; TableKeys::places has one entry, for these keys.
+  void Take(uint32_t epoch, int64_t index, absl::Span<const absl::Span<const uint64_t>> keys);
 
-  // The batch of the last Update.
+  // The batch of the last Update or Take.
   uint32_t epoch() const { return epoch_; }
   int64_t index() const { return index_; }
   // Indexed as the lookups.

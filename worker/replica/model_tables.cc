@@ -9,8 +9,7 @@
 
 #include "base/status_macros.h"
 #include "ml/nn/feature_names.h"
-#include "ml/optim/table_config.h"
-#include "ml/tensor/initializer.h"
+#include "worker/replica/table_variable.h"
 
 namespace shoal {
 namespace {
@@ -45,33 +44,12 @@ absl::StatusOr<v1::VariableSpec> DeclaredTable(const TableInput& input, const v1
                                                    "file says dim: ",
                                                    config.dim()));
   }
-  v1::VariableSpec spec;
-  spec.set_name(input.table);
-  spec.add_shape(input.dim);
-  spec.set_dtype(v1::DATA_TYPE_FLOAT32);
-  spec.set_trainable(true);
-  spec.set_update(v1::UPDATE_KIND_OPTIMIZER);
-  const InitializerSpec initializer = RowInitializer(config);
-  spec.mutable_initializer()->set_kind(static_cast<v1::Initializer::Kind>(initializer.kind));
-  spec.mutable_initializer()->set_a(initializer.a);
-  spec.mutable_initializer()->set_b(initializer.b);
-  v1::TableSpec& table = *spec.mutable_table();
-  table.set_buckets(config.buckets() == 0 ? DefaultBuckets(num_tables) : config.buckets());
-  *table.mutable_optimizer() = RowOptimizer(config, run.optimizer());
-  table.set_rowwise(config.optimizer().has_rowwise_adagrad());
-  table.set_l2(config.optimizer().l2());
-  table.set_min_count(config.admission().min_count());
-  table.set_idle_updates(config.expiry().idle_updates());
-  return spec;
+  config.set_name(input.table);
+  config.set_dim(static_cast<uint32_t>(input.dim));
+  return TableVariable(config, run.optimizer(), num_tables);
 }
 
 }  // namespace
-
-uint32_t DefaultBuckets(size_t num_tables) {
-  uint32_t buckets = 256;
-  while (buckets > 16 && buckets * num_tables > 1024) buckets /= 2;
-  return buckets;
-}
 
 absl::Status ModelTables::Declare(const Graph& graph, const std::vector<FieldSpec>& fields,
                                   const v1::RunConfig& run, uint32_t first_variable) {

@@ -45,10 +45,6 @@ class ModelTables {
   std::vector<TableLookups> lookups_;
 };
 
-// The number of buckets of a table that does not set it: all tables of a model together have about
-// 1024, so that a message to a ps names few, and one has 16 to 256.
-uint32_t DefaultBuckets(size_t num_tables);
-
 // The feeds of a compiled graph that reads tables: the rows of each table, and for each field and
 // clone the places of its keys among the rows.
 class TableFeeds {

@@ -21,6 +21,7 @@
 #include "runtime/variables/row_payload.h"
 #include "worker/replica/graph_program.h"
 #include "worker/replica/replica.h"
+#include "worker/replica/table_variable.h"
 
 namespace shoal {
 namespace {

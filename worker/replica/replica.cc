@@ -25,6 +25,10 @@ Replica::Replica(ReplicaProgram* program, const SliceTable* table,
       parts_(table_.num_variables()),
       versions_(table_.num_variables()),
       rows_(table_.has_tables() ? std::make_unique<RowSets>(program, table, groups) : nullptr) {
+  if (rows_ != nullptr && program->asks_for_rows()) {
+    asked_ = std::make_unique<AskedRows>(program, table, rows_.get());
+    program->UseAskedRows(asked_.get());
+  }
   AllocateMemory();
   for (uint32_t g = 0; g < groups_.size(); ++g) {
     for (const uint32_t slice : groups_[g].slices) AddSlice(g, slice);
@@ -166,7 +170,8 @@ std::optional<float> Replica::ClipGradients(const LoadedBatch& batch, uint32_t s
                                       table_[groups_[g].slices[i]].num_elements});
     }
   }
-  if (rows_ != nullptr && !rows_->AddSquares(KeysOf(batch), &sum_of_squares)) return std::nullopt;
+  if (rows_ != nullptr && !rows_->AddSquares(RowKeysOf(batch), &sum_of_squares))
+    return std::nullopt;
   const float scale = ClipScale(sum_of_squares, clip_by_global_norm_);
   if (!finite || !std::isfinite(scale)) return std::nullopt;
   if (scale == 1) return scale;
@@ -181,13 +186,13 @@ std::optional<float> Replica::ClipGradients(const LoadedBatch& batch, uint32_t s
 }
 
 std::unique_ptr<BatchDigest> Replica::MakeDigest() const {
-  if (rows_ == nullptr) return nullptr;
+  if (rows_ == nullptr || asked_ != nullptr) return nullptr;
   return std::make_unique<BatchKeys>(&table_, program_->lookups());
 }
 
 absl::Status Replica::Evaluate(const LoadedBatch& batch, uint32_t parameter_set,
                                BatchResult* result) {
-  if (rows_ != nullptr) {
+  if (rows_ != nullptr && asked_ == nullptr) {
     program_->UseRows(rows_->RowsOf(RowSets::kEvaluationSet, KeysOf(batch)));
   }
   return program_->Evaluate(batch, parameters_[parameter_set], VersionsOf(parameter_set), result);
@@ -203,22 +208,27 @@ absl::Status Replica::Train(const LoadedBatch& batch, uint32_t parameter_set,
   arguments.parameters = parameters_[parameter_set];
   arguments.contributions = contributions_[contribution_set];
   arguments.versions = VersionsOf(parameter_set);
-  if (rows_ != nullptr) program_->UseRows(rows_->RowsOf(parameter_set, KeysOf(batch)));
+  if (rows_ != nullptr && asked_ == nullptr) {
+    program_->UseRows(rows_->RowsOf(parameter_set, KeysOf(batch)));
+  }
   absl::Status status = program_->Train(
       arguments, &result_,
       [&](uint32_t variable, int64_t num_elements) {
+        if (IsDropped()) return;
         SettleParts(variable, static_cast<uint64_t>(num_elements), contribution_set, on_group);
       },
       [&] {
-        if (report_group_ != UINT32_MAX) Settle(report_group_, contribution_set, on_group);
+        if (report_group_ == UINT32_MAX || IsDropped()) return;
+        Settle(report_group_, contribution_set, on_group);
       });
-  if (!status.ok()) return status;
+  if (!status.ok() || IsDropped()) return status;
+  if (asked_ != nullptr) asked_->Collect();
   std::optional<float> scale = 1.0f;
   if (clip_by_global_norm_ > 0) scale = ClipGradients(batch, contribution_set);
   const bool finite = scale.has_value();
   for (uint32_t g = 0; g < groups_.size(); ++g) {
     if (groups_[g].buckets) {
-      HandOver(g, finite && rows_->Encode(contribution_set, g, KeysOf(batch), *scale), on_group);
+      HandOver(g, finite && rows_->Encode(contribution_set, g, RowKeysOf(batch), *scale), on_group);
     } else if (state_[g].needs > 0 && clip_by_global_norm_ > 0) {
       HandOver(g, finite, on_group);
     } else if (state_[g].needs == 0 && groups_[g].versioned) {  // waits for nothing

@@ -16,6 +16,7 @@
 #include "runtime/plan/batch_key.h"
 #include "runtime/plan/slice_table.h"
 #include "runtime/variables/variable_store.h"
+#include "worker/replica/asked_rows.h"
 #include "worker/replica/batch_keys.h"
 #include "worker/replica/replica_program.h"
 #include "worker/replica/row_sets.h"
@@ -54,7 +55,10 @@ class Replica {
   // The rows of tables, which must be those of the batch before it is trained or evaluated; null if
   // the program has no tables. Groups of buckets are pulled into them instead of pull_data.
   RowSets* rows() const { return rows_.get(); }
-  // Returns a digest for the readers of batches: BatchKeys, or null if there are no tables.
+  // For a program that asks for rows while it computes; null for others. AskedRows::Begin must be
+  // called before each batch. If its rows are gone afterwards, nothing came of the batch.
+  AskedRows* asked_rows() const { return asked_.get(); }
+  // Returns a digest for the readers of batches: BatchKeys, or null if no field has keys.
   std::unique_ptr<BatchDigest> MakeDigest() const;
 
   absl::Span<const float* const> parameters(uint32_t set) const { return parameters_[set]; }
@@ -122,6 +126,12 @@ class Replica {
   // Returns the factor that clips the whole batch's gradients, after scaling those of variables;
   // nullopt, having scaled nothing, if they are not finite.
   std::optional<float> ClipGradients(const LoadedBatch& batch, uint32_t set);
+  // Returns whether the rows that the batch asked for are gone, so nothing may come of it.
+  bool IsDropped() const { return asked_ != nullptr && asked_->are_gone(); }
+  // Returns the keys of the rows of a batch that is computed. There are tables.
+  const BatchKeys& RowKeysOf(const LoadedBatch& batch) const {
+    return asked_ != nullptr ? asked_->keys() : KeysOf(batch);
+  }
   void SettleParts(uint32_t variable, uint64_t num_elements, uint32_t set, OnGroup on_group);
 
   ReplicaProgram* const program_;
@@ -140,6 +150,7 @@ class Replica {
   uint32_t report_group_ = UINT32_MAX;
   BatchResult result_;
   const std::unique_ptr<RowSets> rows_;  // null: no tables
+  std::unique_ptr<AskedRows> asked_;     // null: the fields of a batch have its keys
 };
 
 }  // namespace shoal

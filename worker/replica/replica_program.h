@@ -19,6 +19,8 @@
 
 namespace shoal {
 
+class AskedRows;
+
 // The result of a batch, at the values that it was computed from.
 struct BatchResult {
   double loss_sum = 0;        // over the examples, data loss
@@ -66,6 +68,11 @@ class ReplicaProgram {
   // Called before Train and Evaluate if there are tables, with one entry for each of lookups(): the
   // rows that the batch reads.
   virtual void UseRows(absl::Span<const TableRows> /*rows*/) {}
+  // Returns whether the program learns the keys of a batch only while it computes it. Then
+  // lookups() have no fields, UseRows is never called, and before the first batch UseAskedRows is,
+  // with what the program asks for rows (worker/replica/asked_rows.h); it outlives the last batch.
+  virtual bool asks_for_rows() const { return false; }
+  virtual void UseAskedRows(AskedRows* /*asked*/) {}
   // Returns the gradients of these rows after Train, one after another; null if the loss does not
   // depend on the table.
   virtual const float* RowGradients(size_t /*lookup*/) const { return nullptr; }

@@ -1,0 +1,86 @@
+#include "worker/replica/asked_rows.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace shoal {
+
+AskedRows::AskedRows(const ReplicaProgram* program, const SliceTable* slices, RowSets* rows)
+    : rows_(*rows),
+      keys_(slices, program->lookups()),
+      all_keys_(slices, program->lookups()),
+      gradients_(program->lookups().size()) {
+  for (const TableLookups& lookup : program->lookups()) {
+    dim_.push_back(slices->row_elements_of(lookup.table));
+  }
+}
+
+void AskedRows::Begin(const LoadedBatch& batch, uint32_t row_set, Pull pull) {
+  epoch_ = batch.epoch;
+  index_ = batch.index;
+  row_set_ = row_set;
+  pull_ = std::move(pull);
+  are_gone_ = false;
+  asked_.clear();
+}
+
+void AskedRows::Get(absl::Span<const Request> requests) {
+  std::vector<absl::Span<const uint64_t>> keys(dim_.size());
+  for (const Request& request : requests) {
+    keys[request.lookup] = request.keys;
+    asked_.push_back(
+        {request.lookup, {request.keys.begin(), request.keys.end()}, request.gradients});
+  }
+  keys_.Take(epoch_, index_, keys);
+  are_gone_ = are_gone_ || !pull_(keys_);
+  const absl::Span<const TableRows> rows = rows_.RowsOf(row_set_, keys_);
+  for (const Request& request : requests) {
+    const size_t dim = dim_[request.lookup];
+    if (are_gone_) {
+      std::fill_n(request.values, request.keys.size() * dim, 0.0f);
+      continue;
+    }
+    const std::vector<int32_t>& places = keys_.tables()[request.lookup].places[0];
+    for (size_t i = 0; i < request.keys.size(); ++i) {
+      const float* const row = rows[request.lookup].values + static_cast<size_t>(places[i]) * dim;
+      std::copy(row, row + dim, request.values + i * dim);
+    }
+  }
+}
+
+std::vector<uint64_t> AskedRows::KeysAskedFor(size_t lookup) const {
+  std::vector<uint64_t> keys;
+  for (const Asked& asked : asked_) {
+    if (asked.lookup == lookup) keys.insert(keys.end(), asked.keys.begin(), asked.keys.end());
+  }
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  return keys;
+}
+
+void AskedRows::AddGradients(const Asked& asked, const std::vector<uint64_t>& rising) {
+  const size_t dim = dim_[asked.lookup];
+  const std::vector<int32_t>& places = all_keys_.tables()[asked.lookup].places[0];
+  for (size_t i = 0; i < asked.keys.size(); ++i) {
+    const auto at = std::lower_bound(rising.begin(), rising.end(), asked.keys[i]) - rising.begin();
+    float* const sum = gradients_[asked.lookup].data() +
+                       static_cast<size_t>(places[static_cast<size_t>(at)]) * dim;
+    for (size_t k = 0; k < dim; ++k) sum[k] += asked.gradients[i * dim + k];
+  }
+}
+
+void AskedRows::Collect() {
+  std::vector<std::vector<uint64_t>> rising;
+  std::vector<absl::Span<const uint64_t>> keys;
+  for (size_t t = 0; t < dim_.size(); ++t) rising.push_back(KeysAskedFor(t));
+  for (size_t t = 0; t < dim_.size(); ++t) {
+    keys.push_back(rising[t]);
+    gradients_[t].assign(rising[t].size() * dim_[t], 0.0f);
+  }
+  all_keys_.Take(epoch_, index_, keys);
+  for (const Asked& asked : asked_) {
+    if (asked.gradients != nullptr) AddGradients(asked, rising[asked.lookup]);
+  }
+}
+
+}  // namespace shoal

@@ -1,0 +1,215 @@
+#include "worker/replica/asked_rows.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "proto/v1/variable.pb.h"
+#include "runtime/variables/exchange_groups.h"
+#include "runtime/variables/row_payload.h"
+#include "worker/replica/replica.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+constexpr uint64_t kDim = 2;
+
+v1::VariableSpec Spec(const char* name, uint32_t buckets) {
+  v1::VariableSpec spec;
+  spec.set_name(name);
+  spec.add_shape(kDim);
+  spec.set_dtype(v1::DATA_TYPE_FLOAT32);
+  spec.set_trainable(true);
+  spec.set_update(v1::UPDATE_KIND_OPTIMIZER);
+  if (buckets > 0) spec.mutable_table()->set_buckets(buckets);
+  return spec;
+}
+
+// A weight and two tables. A batch asks for rows as `calls` say; the gradient of row i of call c is
+// 100 * c + i.
+class AskingProgram : public ReplicaProgram {
+ public:
+  using Call = std::map<size_t, std::vector<uint64_t>>;  // keys by lookup
+
+  const std::vector<v1::VariableSpec>& variables() const override { return variables_; }
+  const std::vector<TableLookups>& lookups() const override { return lookups_; }
+  bool contributes(uint32_t variable) const override { return variable == 0; }
+  bool asks_for_rows() const override { return true; }
+  void UseAskedRows(AskedRows* asked) override { asked_ = asked; }
+  const float* RowGradients(size_t lookup) const override { return asked_->gradients(lookup); }
+  absl::Status Prepare(int64_t /*num_examples*/) override { return absl::OkStatus(); }
+  absl::Status Train(const TrainArguments& arguments, BatchResult* result, OnFinal on_final,
+                     absl::FunctionRef<void()> on_result) override {
+    Ask();
+    result->loss_sum = 1;
+    on_result();
+    arguments.contributions[0][0] = arguments.contributions[0][1] = 3;
+    on_final(0, 2);
+    return absl::OkStatus();
+  }
+  absl::Status Evaluate(const LoadedBatch& /*batch*/, absl::Span<const float* const> /*parameters*/,
+                        absl::Span<const uint64_t> /*versions*/, BatchResult* /*result*/) override {
+    Ask();
+    return absl::OkStatus();
+  }
+  std::string compute_fingerprint() const override { return "asks"; }
+
+  std::vector<Call> calls;
+  std::vector<std::vector<float>> received;  // by call and table
+
+ private:
+  void Ask() {
+    received.clear();
+    gradients_.clear();
+    for (const Call& call : calls) gradients_.resize(gradients_.size() + call.size());
+    size_t next = 0;
+    for (size_t c = 0; c < calls.size(); ++c) {
+      std::vector<AskedRows::Request> requests;
+      const size_t first = received.size();
+      for (const auto& [lookup, keys] : calls[c]) {
+        received.emplace_back(keys.size() * kDim, -1.0f);
+        for (size_t i = 0; i < keys.size() * kDim; ++i) {
+          gradients_[next].push_back(100.0f * static_cast<float>(c) + static_cast<float>(i / kDim));
+        }
+        ++next;
+      }
+      size_t at = first;
+      for (const auto& [lookup, keys] : calls[c]) {
+        requests.push_back({lookup, keys, received[at].data(), gradients_[at].data()});
+        ++at;
+      }
+      asked_->Get(requests);
+    }
+  }
+
+  const std::vector<v1::VariableSpec> variables_ = {Spec("w", 0), Spec("a", 4), Spec("b", 2)};
+  const std::vector<TableLookups> lookups_ = {{1, {}}, {2, {}}};
+  AskedRows* asked_ = nullptr;
+  std::vector<std::vector<float>> gradients_;
+};
+
+class AskedRowsTest : public ::testing::Test {
+ protected:
+  // Does what a trainer does: pulls rows whose values are 10 * key and 10 * key + 1.
+  void Begin(uint32_t set) {
+    pulls_ = 0;
+    replica_.asked_rows()->Begin(batch_, set, [this, set](const BatchKeys& keys) {
+      ++pulls_;
+      replica_.rows()->Prepare(set, &keys);
+      for (uint32_t g = 0; g < groups_.size(); ++g) {
+        if (!groups_[g].buckets) continue;
+        for (size_t i = 0; i < groups_[g].slices.size(); ++i) {
+          const RowPull& pull = replica_.rows()->pulls(set, g)[i];
+          for (uint32_t k = 0; k < pull.num_keys; ++k) {
+            pull.values[k * kDim] = static_cast<float>(10 * pull.keys[k]);
+            pull.values[k * kDim + 1] = static_cast<float>(10 * pull.keys[k] + 1);
+          }
+        }
+      }
+      return are_there_;
+    });
+  }
+
+  // The first number of each row that a batch pushes, by table and key.
+  std::map<uint64_t, float> pushed_[2];
+  int groups_handed_over_ = 0;
+
+  void Train() {
+    for (auto& rows : pushed_) rows.clear();
+    groups_handed_over_ = 0;
+    Begin(/*set=*/1);
+    const absl::Status status =
+        replica_.Train(batch_, 1, 0, [this](uint32_t g, bool finite, const BatchReport&) {
+          ++groups_handed_over_;
+          EXPECT_TRUE(finite);
+          if (groups_[g].buckets) Take(g);
+        });
+    EXPECT_TRUE(status.ok()) << status;
+  }
+
+  void Take(uint32_t g) {
+    for (size_t i = 0; i < groups_[g].slices.size(); ++i) {
+      if (replica_.push_bytes(0, g)[i] == 0) continue;
+      const Payload payload = {ContributionKind::kRows, replica_.push_data(0, g)[i],
+                               replica_.push_bytes(0, g)[i]};
+      const uint32_t variable = table_[groups_[g].slices[i]].variable;
+      RowScratch scratch;
+      const std::optional<RowGradients> rows = DecodeRows(payload, kDim, &scratch);
+      ASSERT_TRUE(rows.has_value());
+      for (size_t k = 0; k < rows->keys.size(); ++k) {
+        EXPECT_EQ(table_.BucketOf(variable, rows->keys[k]), groups_[g].slices[i]);
+        pushed_[variable - 1][rows->keys[k]] = rows->gradients[k * kDim];
+      }
+    }
+  }
+
+  AskingProgram program_;
+  const SliceTable table_ = SliceTable::Create(program_.variables(), 1 << 10).value();
+  const std::vector<ExchangeGroup> groups_ =
+      MakeExchangeGroups(table_, std::vector<uint32_t>(table_.size(), 0));
+  Replica replica_{&program_, &table_, &groups_};
+  LoadedBatch batch_;
+  bool are_there_ = true;
+  int pulls_ = 0;
+};
+
+TEST_F(AskedRowsTest, RowsComeInTheOrderOfTheKeys) {
+  EXPECT_EQ(replica_.MakeDigest(), nullptr);
+  program_.calls = {{{0, {3, 5, 900}}, {1, {7}}}};
+  Train();
+  EXPECT_EQ(pulls_, 1);
+  EXPECT_THAT(program_.received[0], ElementsAre(30, 31, 50, 51, 9000, 9001));
+  EXPECT_THAT(program_.received[1], ElementsAre(70, 71));
+  EXPECT_THAT(pushed_[0], ElementsAre(Pair(3, 0), Pair(5, 1), Pair(900, 2)));
+  EXPECT_THAT(pushed_[1], ElementsAre(Pair(7, 0)));
+}
+
+TEST_F(AskedRowsTest, GradientsOfAKeyAreSummedOverTheCalls) {
+  program_.calls = {{{0, {3, 5}}}, {{0, {1, 3}}, {1, {2}}}, {{0, {3}}}};
+  Train();
+  EXPECT_EQ(pulls_, 3);
+  EXPECT_THAT(pushed_[0], ElementsAre(Pair(1, 100), Pair(3, 0 + 101 + 200), Pair(5, 1)));
+  EXPECT_THAT(pushed_[1], ElementsAre(Pair(2, 100)));
+  program_.calls = {{{1, {9}}}};  // Nothing is left of the batch before.
+  Train();
+  EXPECT_TRUE(pushed_[0].empty());
+  EXPECT_THAT(pushed_[1], ElementsAre(Pair(9, 0)));
+}
+
+TEST_F(AskedRowsTest, ABatchThatAsksForNothingContributesNoRows) {
+  Train();
+  EXPECT_TRUE(pushed_[0].empty() && pushed_[1].empty());
+  EXPECT_EQ(groups_handed_over_, static_cast<int>(groups_.size()));
+}
+
+TEST_F(AskedRowsTest, ABatchWhoseRowsAreGoneContributesNothing) {
+  are_there_ = false;
+  program_.calls = {{{0, {3}}}, {{0, {4}}}};
+  Train();
+  EXPECT_TRUE(replica_.asked_rows()->are_gone());
+  EXPECT_EQ(pulls_, 1) << "nothing is pulled for a batch that is dropped";
+  EXPECT_THAT(program_.received[1], ElementsAre(0, 0));
+  EXPECT_EQ(groups_handed_over_, 0);
+  are_there_ = true;
+  Train();
+  EXPECT_FALSE(replica_.asked_rows()->are_gone());
+  EXPECT_EQ(groups_handed_over_, static_cast<int>(groups_.size()));
+}
+
+TEST_F(AskedRowsTest, AnEvaluationHasRowsToo) {
+  program_.calls = {{{1, {8}}}};
+  Begin(RowSets::kEvaluationSet);
+  BatchResult result;
+  ASSERT_TRUE(replica_.Evaluate(batch_, 0, &result).ok());
+  EXPECT_THAT(program_.received[0], ElementsAre(80, 81));
+}
+
+}  // namespace
+}  // namespace shoal
