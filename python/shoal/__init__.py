@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from shoal import errors as errors
     from shoal import optimizers as optimizers
     from shoal import run as run
+    from shoal import tables as tables
     from shoal import torch as torch
     from shoal import worker as worker
     from shoal._metrics import AUC
@@ -38,19 +39,22 @@ if TYPE_CHECKING:
         Step,
     )
     from shoal.run import Run, launch
-    from shoal.worker import Variable, Work, Worker
+    from shoal.tables import Normal, RowwiseAdagrad, Table, TruncatedNormal, Uniform
+    from shoal.worker import Rows, Variable, Work, Worker
 
 __all__ = [
     "AUC", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "CommandError", "Constant", "Cosine", "Exponential", "Ftrl",
-    "Group", "Momentum", "Optimizer", "Polynomial", "ProgramError", "ProtocolError", "RMSProp", "Run", "Schedule",
-    "ShoalError", "Step", "Variable", "Work", "Worker", "__version__", "launch",
+    "Group", "Momentum", "Normal", "Optimizer", "Polynomial", "ProgramError", "ProtocolError", "RMSProp", "Rows",
+    "RowwiseAdagrad", "Run", "Schedule", "ShoalError", "Step", "Table", "TruncatedNormal", "Uniform", "Variable",
+    "Work", "Worker", "__version__", "launch",
 ]  # fmt: skip
 
-_MODULES = ("errors", "optimizers", "run", "torch", "worker")
+_MODULES = ("errors", "optimizers", "run", "tables", "torch", "worker")
 _MODULE_OF = {
     **dict.fromkeys(("CommandError", "ProgramError", "ProtocolError", "ShoalError"), "errors"),
     **dict.fromkeys(("Run", "launch"), "run"),
-    **dict.fromkeys(("Variable", "Work", "Worker"), "worker"),
+    **dict.fromkeys(("Normal", "RowwiseAdagrad", "Table", "TruncatedNormal", "Uniform"), "tables"),
+    **dict.fromkeys(("Rows", "Variable", "Work", "Worker"), "worker"),
     "AUC": "_metrics",
 }
 

@@ -12,8 +12,10 @@ import numpy.typing as npt
 
 from shoal import _protocol
 from shoal._metrics import Metric, kinds_of
+from shoal._rows import check_tables
 from shoal.errors import ProgramError
 from shoal.optimizers import Optimizer
+from shoal.tables import MAX_TABLES, MAX_TEXT_BYTES, RowwiseAdagrad, Table
 
 KINDS = {"trainable": _protocol.TRAINABLE, "assign": _protocol.ASSIGN, "frozen": _protocol.FROZEN}
 MAX_DIMENSIONS = 8
@@ -79,6 +81,7 @@ def _count(name: str, value: Any, low: int, high: int) -> int:
 
 def make_declaration(
     variables: Sequence[Variable],
+    tables: Sequence[Table],
     examples: int,
     test_examples: int,
     optimizer: Optional[Optimizer],
@@ -91,25 +94,31 @@ def make_declaration(
     computation: str,
 ) -> _protocol.Declaration:
     """Checks everything; ProgramError names the place in the user's program."""
-    names = set()
+    names: dict[str, Variable] = {}
     for variable in variables:
         if not isinstance(variable, Variable):
             raise ProgramError(f"declare() needs shoal.Variable, not {type(variable).__name__}")
         if variable.name in names:
             raise ProgramError(f"two variables have the name {variable.name}")
-        names.add(variable.name)
+        names[variable.name] = variable
     if not any(variable.kind == "trainable" for variable in variables):
-        raise ProgramError("none of the variables is trainable, so there is nothing to train")
+        remedy = "; a program with tables needs one beside them, such as a bias" if tables else ""
+        raise ProgramError(f"none of the variables is trainable, so there is nothing to train{remedy}")
     if len(variables) > MAX_VARIABLES:
         raise ProgramError(f"there are {len(variables)} variables; at most {MAX_VARIABLES} are possible")
     if sum(math.prod(variable.shape) for variable in variables) > 1 << 42:
         raise ProgramError("the variables have more than 2^42 elements")
+    tables_text = "\n".join(table.settings() for table in check_tables(tables, names).values())
+    if len(tables) > MAX_TABLES or len(tables_text) > MAX_TEXT_BYTES:
+        raise ProgramError(f"there are {len(tables)} tables; at most {MAX_TABLES} are possible")
     kinds = kinds_of(metrics)
     if optimizer is not None and not isinstance(optimizer, Optimizer):
         raise ProgramError(
             f"optimizer is a {type(optimizer).__module__}.{type(optimizer).__name__}; use shoal.SGD, shoal.Adam, … "
             "or shoal.torch.from_torch(optimizer): the parameter servers apply the updates"
         )
+    if isinstance(optimizer, RowwiseAdagrad):
+        raise ProgramError("RowwiseAdagrad is for tables: shoal.Table(…, optimizer=…); use shoal.Adagrad here")
     settings = [optimizer.settings()] if optimizer is not None else []
     for name, field, value in (
         ("batch_size", "batch_size", batch_size),
@@ -133,4 +142,5 @@ def make_declaration(
         text,
         list(kinds.items()),
         [(variable.name, KINDS[variable.kind], variable.shape) for variable in variables],
+        tables_text,
     )

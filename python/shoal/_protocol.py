@@ -1,4 +1,4 @@
-"""The messages between a worker and a compute program, and their order: docs/compute_program.md, versions 1 and 2.
+"""The messages between a worker and a compute program, and their order: docs/compute_program.md, versions 1 to 3.
 
 Everything here is a pure function of bytes. Conversation is the program's side; whoever has the socket gives it the
 bytes that arrive and sends the bytes that it returns.
@@ -18,13 +18,13 @@ from shoal.errors import ProgramError, ProtocolError
 
 MAGIC = 0x314D4752504C4853
 OLDEST_VERSION = 1
-VERSION = 2
+VERSION = 3
 
-HELLO, DECLARE, READY, FINAL, DONE, ERROR = 1, 2, 3, 4, 5, 6
-WELCOME, LAYOUT, TRAIN, EVALUATE, ANNOUNCE, FINISH = 17, 18, 19, 20, 21, 22
+HELLO, DECLARE, READY, FINAL, DONE, ERROR, LOOK_UP = 1, 2, 3, 4, 5, 6, 7
+WELCOME, LAYOUT, TRAIN, EVALUATE, ANNOUNCE, FINISH, ROWS = 17, 18, 19, 20, 21, 22, 23
 NAMES = {
-    1: "HELLO", 2: "DECLARE", 3: "READY", 4: "FINAL", 5: "DONE", 6: "ERROR",
-    17: "WELCOME", 18: "LAYOUT", 19: "TRAIN", 20: "EVALUATE", 21: "ANNOUNCE", 22: "FINISH",
+    1: "HELLO", 2: "DECLARE", 3: "READY", 4: "FINAL", 5: "DONE", 6: "ERROR", 7: "LOOK_UP",
+    17: "WELCOME", 18: "LAYOUT", 19: "TRAIN", 20: "EVALUATE", 21: "ANNOUNCE", 22: "FINISH", 23: "ROWS",
 }  # fmt: skip
 
 TRAINABLE, ASSIGN, FROZEN = 1, 2, 3
@@ -37,11 +37,12 @@ MAX_ERROR_MESSAGE = 4096
 MAX_TRACEBACK = 65536
 
 Indices = npt.NDArray[np.int64]
+Keys = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """The declaration of a program; `metrics` are (name, kind), `variables` are (name, kind, shape)."""
+    """A declaration: `metrics` are (name, kind), `variables` are (name, kind, shape), `tables` are text."""
 
     train_examples: int
     test_examples: int
@@ -51,6 +52,7 @@ class Declaration:
     settings: str
     metrics: Sequence[tuple[str, int]]
     variables: Sequence[tuple[str, int, tuple[int, ...]]]
+    tables: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,15 @@ class Announcement:
 
 
 @dataclass(frozen=True)
+class RowPlaces:
+    """ROWS: for each table of the LOOK_UP the offset of its rows in the file of parameters, and of their gradients in
+    that of contributions."""
+
+    work: int
+    offsets: Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True)
 class Finish:
     reason: int
     text: str
@@ -113,7 +124,7 @@ class Counts(Protocol):
 
 
 MetricValue = Union[tuple[float, float], Counts]
-Message = Union[Welcome, Layout, Assignment, Announcement, Finish]
+Message = Union[Welcome, Layout, Assignment, Announcement, RowPlaces, Finish]
 
 
 def message(kind: int, payload: bytes = b"") -> bytes:
@@ -134,6 +145,10 @@ def encode_declaration(declared: Declaration, version: int) -> bytes:
         raise ProgramError(
             "this release of the command shoal has no AUC; use the package and the command of one release"
         )
+    if version < 3 and declared.tables:
+        raise ProgramError(
+            "this release of the command shoal has no tables for programs; use package and command of one release"
+        )
     parts = [
         struct.pack(
             "<QQQI",
@@ -150,6 +165,8 @@ def encode_declaration(declared: Declaration, version: int) -> bytes:
     ]
     for name, kind, shape in declared.variables:
         parts += [string(name), struct.pack(f"<II{len(shape)}Q", kind, len(shape), *shape)]
+    if version > 2:
+        parts.append(string(declared.tables))
     return message(DECLARE, b"".join(parts))
 
 
@@ -209,6 +226,10 @@ def decode(kind: int, payload: bytes) -> Message:
     elif kind == ANNOUNCE:
         epoch, index = reader.numbers("<QQ")
         result = Announcement(epoch, index, reader.examples())
+    elif kind == ROWS:
+        (work,) = reader.numbers("<Q")
+        values = reader.numbers(f"<{(len(payload) - 8) // 8}Q")
+        result = RowPlaces(work, list(zip(values[::2], values[1::2])))
     elif kind == FINISH:
         (reason,) = reader.numbers("<I")
         result = Finish(reason, reader.string())
@@ -222,7 +243,7 @@ class Conversation:
     """The program's side of the protocol: which message may come next. Single-threaded, without a socket."""
 
     def __init__(self) -> None:
-        self.state = "new"  # new, welcome, declare, layout, map, idle, working, finished
+        self.state = "new"  # new, welcome, declare, layout, map, idle, working, asking, finished
         self._input = bytearray()
         self._work = 0
         self._version = VERSION
@@ -248,6 +269,14 @@ class Conversation:
         self._move("working", "working")
         variables = list(variables)
         return message(FINAL, struct.pack(f"<Q{len(variables)}I", self._work, *variables))
+
+    def look_up(self, tables: Sequence[tuple[int, Keys]]) -> bytes:
+        """tables: numbers of tables, each once, and rising keys of their rows."""
+        self._move("working", "asking")
+        parts = [struct.pack("<QI", self._work, len(tables))]
+        for table, keys in tables:
+            parts += [struct.pack("<IQ", table, len(keys)), keys.astype("<u8").tobytes()]
+        return message(LOOK_UP, b"".join(parts))
 
     def done(self, loss_sum: float, metrics: Sequence[MetricValue]) -> bytes:
         self._move("working", "idle")
@@ -301,7 +330,12 @@ class Conversation:
             self._expect(kind, "idle")
             self.state = "working"
             self._work = received.work
-        elif self.state not in ("idle", "working"):
+        elif isinstance(received, RowPlaces):
+            self._expect(kind, "asking")
+            if received.work != self._work:
+                raise ProtocolError(f"the worker sent ROWS of work {received.work}, not of work {self._work}")
+            self.state = "working"
+        elif self.state not in ("idle", "working", "asking"):
             self._expect(kind, "idle")
 
     def _expect(self, kind: int, state: str) -> None:

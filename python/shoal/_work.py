@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal import _protocol
 from shoal._metrics import checked, value_of
+from shoal._rows import Keys, Places, Rows, check_size, keys_of, unique_of
 from shoal.errors import ProgramError
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class Work:
         self._worker = worker
         self._pending: list[str] = []
         self._pending_bytes = 0
+        self._rows: list[Rows] = []
         self.kind = "train" if assignment.is_training else "evaluate"
         self.is_training = assignment.is_training
         self.indices = assignment.indices
@@ -103,6 +105,36 @@ class Work:
     def generator(self) -> np.random.Generator:
         """A new generator of random numbers that starts from the batch's seed."""
         return np.random.default_rng(self.seed)
+
+    def look_up(self, table: Union[str, Mapping[str, Any]], keys: Any = None) -> Any:
+        """Returns the rows of these keys of a table, which declare(tables=…) names, as shoal.Rows.
+
+        keys: any array of whole numbers; a negative int64 is the key with the same 64 bits.
+        look_up({name: keys, …}) looks up several tables at once and returns a dict of Rows: a look-up waits for the
+        parameter servers, so a batch should make few. All look-ups of a batch come before its first final().
+        """
+        self._check_open("look_up()")
+        if not isinstance(table, Mapping):
+            if keys is None:
+                raise ProgramError(f"look_up({table!r}) needs the keys of the rows")
+            return self.look_up({table: keys})[table]
+        if keys is not None:
+            raise ProgramError("look_up({name: keys, …}) has the keys in the dict; a second argument has no meaning")
+        for name in table:
+            self._worker._check_table(name)
+        found = {name: unique_of(keys_of(name, wanted)) for name, wanted in table.items()}
+        return self._look_up(found)
+
+    def _look_up(self, wanted: Mapping[str, tuple[Keys, Places]]) -> dict[str, Rows]:
+        """wanted: for each table different rising keys, and the inverse of the result."""
+        if self.gradients.final:
+            raise ProgramError(f"rows are looked up after final() in {self}; look up all rows of a batch first")
+        keys = {name: unique for name, (unique, _) in wanted.items()}
+        check_size(keys)
+        arrays = self._worker._pull_rows(keys, self.is_training)
+        result = {name: Rows(self, name, keys[name], *arrays[name], wanted[name][1]) for name in wanted}
+        self._rows += result.values()
+        return result
 
     def final(self, *names: str) -> None:
         """Says that these contributions are complete, so that they travel while the program computes the others.
@@ -143,6 +175,8 @@ class Work:
             for name in self.gradients:
                 if name not in self.gradients.written:
                     self.gradients._arrays[name].fill(0)
+            for rows in self._rows:
+                rows._finish()
         self.is_done = True
         self._worker._send_done(loss, values)
 

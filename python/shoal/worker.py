@@ -6,10 +6,11 @@ import collections
 import contextlib
 import faulthandler
 import math
+import mmap
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional
 
 import numpy as np
@@ -18,11 +19,13 @@ from shoal import _protocol, _seeds, _version
 from shoal._declaration import Variable, make_declaration
 from shoal._link import Link
 from shoal._metrics import EMPTY, Metric, Value
+from shoal._rows import Keys, Rows
 from shoal._work import Array, Arrays, Contributions, Work
 from shoal.errors import PERMANENT, RETRYABLE, SURROUNDINGS, ProgramError, ProtocolError, describe, place
 from shoal.optimizers import Optimizer
+from shoal.tables import Table
 
-__all__ = ["Variable", "Work", "Worker"]
+__all__ = ["Rows", "Variable", "Work", "Worker"]
 
 
 class Worker:
@@ -64,9 +67,11 @@ class Worker:
         self._metrics: dict[str, int] = {}  # The kind of each name.
         self._variables: list[Variable] = []
         self._numbers: dict[str, int] = {}
+        self._tables: dict[str, Table] = {}
         self._contributing: dict[str, None] = {}  # The names of what a batch contributes to, in order.
         self._parameters: tuple[Arrays, Arrays] = ({}, {})
         self._contributions: tuple[Arrays, Arrays] = ({}, {})
+        self._memory: Optional[tuple[mmap.mmap, mmap.mmap]] = None  # Parameters and contributions.
         self._finish: Optional[_protocol.Finish] = None
         self._called_at = place()
         self._left_at = ""
@@ -123,6 +128,7 @@ class Worker:
         self,
         variables: Sequence[Variable],
         *,
+        tables: Sequence[Table] = (),
         examples: int,
         test_examples: int = 0,
         optimizer: Optional[Optimizer] = None,
@@ -136,6 +142,7 @@ class Worker:
     ) -> None:
         """Declares variables, data and settings, and waits until the run is ready.
 
+        tables: embedding rows by 64-bit key, of which work.look_up() gives a batch those that it needs.
         examples, test_examples: how many there are; Shoal chooses which of them a batch has.
         optimizer, batch_size, epochs, max_steps: used where neither flags nor a run file say otherwise.
         metrics: names of values that done() reports, at most 16; shoal.AUC(name), or the name "auc", is an AUC.
@@ -149,11 +156,12 @@ class Worker:
         if self._variables:
             raise ProgramError("declare() was called a second time; a program declares its variables once")
         declaration = make_declaration(
-            variables, examples, test_examples, optimizer, batch_size, epochs, max_steps, metrics, prefetch,
+            variables, tables, examples, test_examples, optimizer, batch_size, epochs, max_steps, metrics, prefetch,
             data_fingerprint, computation or f"numpy {np.__version__}",
         )  # fmt: skip
         self._called_at = place()
         self._variables = list(variables)
+        self._tables = {table.name: table for table in tables}
         self._numbers = {variable.name: i for i, variable in enumerate(variables)}
         self._contributing = {variable.name: None for variable in variables if variable.contributes}
         self._metrics = dict(declaration.metrics)
@@ -227,7 +235,7 @@ class Worker:
         assert self._link is not None
         if len(layout.offsets) != len(self._variables):
             raise ProtocolError(f"LAYOUT has {len(layout.offsets)} variables, not {len(self._variables)}")
-        parameters, contributions = self._link.map(layout)
+        parameters, contributions = self._memory = self._link.map(layout)
         for variable, offsets in zip(self._variables, layout.offsets):
             for number in (0, 1):
                 for memory, offset, sets in (
@@ -236,6 +244,42 @@ class Worker:
                 ):
                     array: Array = np.frombuffer(memory, np.float32, math.prod(variable.shape), offset)
                     sets[number][variable.name] = array.reshape(variable.shape)
+
+    def _check_table(self, name: object) -> None:
+        if name not in self._tables:
+            known = ", ".join(self._tables) or "no tables"
+            raise ProgramError(
+                f"table {name!r} was not declared, but {known}; declare(…, tables=[shoal.Table({name!r}, dim=…)]) does"
+            )
+
+    def _pull_rows(self, keys: Mapping[str, Keys], is_training: bool) -> dict[str, tuple[Array, Array]]:
+        """Returns the rows of rising keys for each table, and the memory of their gradients."""
+        numbers = {name: number for number, name in enumerate(self._tables)}
+        wanted = [name for name in keys if len(keys[name])]
+        places: dict[str, tuple[int, int]] = {}
+        if wanted:
+            if self._conversation.state == "working":
+                self._send(self._conversation.look_up([(numbers[name], keys[name]) for name in wanted]))
+            message = self._wait()
+            if not isinstance(message, _protocol.RowPlaces):  # The worker ends this program.
+                raise SystemExit(0)
+            if len(message.offsets) != len(wanted):
+                raise ProtocolError(f"ROWS has {len(message.offsets)} tables, not {len(wanted)}")
+            places = dict(zip(wanted, message.offsets))
+        return {name: self._rows_at(places.get(name), len(keys[name]), name, is_training) for name in keys}
+
+    def _rows_at(
+        self, place: Optional[tuple[int, int]], count: int, table: str, is_training: bool
+    ) -> tuple[Array, Array]:
+        shape = (count, self._tables[table].dim)
+        if place is None:
+            return np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+        assert self._memory is not None
+        values: Array = np.frombuffer(self._memory[0], np.float32, math.prod(shape), place[0]).reshape(shape)
+        if not is_training:
+            return values, np.zeros((0, shape[1]), np.float32)
+        gradient: Array = np.frombuffer(self._memory[1], np.float32, math.prod(shape), place[1]).reshape(shape)
+        return values, gradient
 
     def _wait(self) -> _protocol.Message:
         """Returns the next message; the end of the worker reads as FINISH."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import mmap
 import os
+import re
 import socket
 import struct
 import threading
@@ -15,9 +16,10 @@ import numpy as np
 import shoal
 from shoal._link import Link
 
-HELLO, DECLARE, READY, FINAL, DONE, ERROR = 1, 2, 3, 4, 5, 6
-WELCOME, LAYOUT, TRAIN, EVALUATE, ANNOUNCE, FINISH = 17, 18, 19, 20, 21, 22
+HELLO, DECLARE, READY, FINAL, DONE, ERROR, LOOK_UP = 1, 2, 3, 4, 5, 6, 7
+WELCOME, LAYOUT, TRAIN, EVALUATE, ANNOUNCE, FINISH, ROWS = 17, 18, 19, 20, 21, 22, 23
 TRAINABLE, ASSIGN, FROZEN = 1, 2, 3
+ROW_BYTES = 1 << 24
 
 
 class Fields:
@@ -60,6 +62,8 @@ class Declared:
     settings: str
     metrics: list
     variables: list  # (name, kind, shape)
+    tables: list  # (name, dim)
+    tables_text: str
 
 
 @dataclass
@@ -69,6 +73,8 @@ class Result:
     contributions: dict
     finals: list = field(default_factory=list)  # a list of names per FINAL
     values_at_final: dict = field(default_factory=dict)
+    look_ups: list = field(default_factory=list)  # a dict of keys by table per LOOK_UP
+    rows: dict = field(default_factory=dict)  # gradients by table and key, summed over the look-ups
 
 
 class FakeWorker:
@@ -81,6 +87,7 @@ class FakeWorker:
         self.contributions_fd = os.memfd_create("contributions")
         self.work = 0
         self.buffer = b""
+        self.row_of = lambda table, key, dim: np.full(dim, key % 100, np.float32)
 
     def link(self):
         """Returns the program's end, for a program in this process."""
@@ -105,11 +112,11 @@ class FakeWorker:
                 raise EOFError("the program closed the socket")
             self.buffer += data
 
-    def welcome(self, purpose=0, workers=1, seed=1, version=2, directory="/runs/x", run_file="batch_size: 4"):
+    def welcome(self, purpose=0, workers=1, seed=1, version=3, directory="/runs/x", run_file="batch_size: 4"):
         _, hello = self.receive(HELLO)
         magic, lowest, highest = hello.take("QII")
         assert struct.pack("<Q", magic) == b"SHLPRGM1"
-        assert (lowest, highest) == (1, 2)
+        assert (lowest, highest) == (1, 3)
         self.implementation = hello.text()
         hello.end()
         self.version = version
@@ -130,8 +137,12 @@ class FakeWorker:
         for _ in range(f.take("I")):
             name, kind = f.text(), f.take("I")
             variables.append((name, kind, tuple(f.take("Q") for _ in range(f.take("I")))))
+        tables_text = f.text() if self.version > 2 else ""
+        tables = [(name, int(dim)) for name, dim in re.findall(r'name: "([^"]+)" dim: (\d+)', tables_text)]
         f.end()
-        self.declared = Declared(train, test, fingerprint, ahead, computation, settings, metrics, variables)
+        self.declared = Declared(
+            train, test, fingerprint, ahead, computation, settings, metrics, variables, tables, tables_text
+        )
         return self.declared
 
     def layout(self):
@@ -139,10 +150,13 @@ class FakeWorker:
         aligned = [(size + 63) // 64 * 64 for size in sizes]
         whole = (sum(aligned) + 4095) // 4096 * 4096
         starts = [sum(aligned[:i]) for i in range(len(aligned))]
-        os.ftruncate(self.parameters_fd, 2 * whole)
-        os.ftruncate(self.contributions_fd, 2 * whole)
+        self.row_area = 2 * whole
+        size = 2 * whole + (ROW_BYTES if self.declared.tables else 0)
+        os.ftruncate(self.parameters_fd, size)
+        os.ftruncate(self.contributions_fd, size)
         offsets = b"".join(struct.pack("<4Q", at, whole + at, at, whole + at) for at in starts)
-        self.send(LAYOUT, struct.pack("<QQI", 2 * whole, 2 * whole, len(sizes)) + offsets)
+        self.send(LAYOUT, struct.pack("<QQI", size, size, len(sizes)) + offsets)
+        self.memories = mmap.mmap(self.parameters_fd, size), mmap.mmap(self.contributions_fd, size)
         self.parameters, self.contributions = [
             [
                 {
@@ -151,7 +165,7 @@ class FakeWorker:
                 }
                 for k in (0, 1)
             ]
-            for memory in (mmap.mmap(self.parameters_fd, 2 * whole), mmap.mmap(self.contributions_fd, 2 * whole))
+            for memory in self.memories
         ]
 
     def handshake(self, **options):
@@ -194,11 +208,17 @@ class FakeWorker:
     def done(self, cs):
         result = Result(0, {}, {})
         seen = set()
+        gradients = []  # of each table of each look-up: the table, the keys, the memory
+        row_at = self.row_area
         while True:
-            kind, f = self.receive(FINAL, DONE)
+            kind, f = self.receive(FINAL, DONE, LOOK_UP)
             assert f.take("Q") == self.work
             if kind == DONE:
                 break
+            if kind == LOOK_UP:
+                assert not seen, "LOOK_UP after FINAL"
+                row_at = self.look_up(f, row_at, cs is not None, result, gradients)
+                continue
             assert cs is not None, "FINAL in an evaluation"
             numbers = [f.take("I") for _ in range((len(f.payload) - 8) // 4)]
             assert numbers
@@ -214,7 +234,37 @@ class FakeWorker:
             for name, kind in self.kinds.items()
         }
         f.end()
+        for name, keys, gradient in gradients:
+            of_table = result.rows.setdefault(name, {})
+            for key, row in zip(keys, gradient):
+                of_table[key] = of_table[key] + row if key in of_table else row.copy()
         return result
+
+    def look_up(self, f, row_at, is_training, result, gradients):
+        """Answers one LOOK_UP; gradients start as NaN, so that anything left out shows."""
+        answer = struct.pack("<Q", self.work)
+        asked = {}
+        for _ in range(f.take("I")):
+            name, dim = self.declared.tables[f.take("I")]
+            keys = [f.take("Q") for _ in range(f.take("Q"))]
+            assert keys
+            assert keys == sorted(set(keys))
+            assert name not in asked
+            asked[name] = keys
+            shape = len(keys), dim
+            rows, gradient = (
+                np.frombuffer(memory, np.float32, math.prod(shape), row_at).reshape(shape) for memory in self.memories
+            )
+            rows[...] = [self.row_of(name, key, dim) for key in keys]
+            if is_training:
+                gradient[...] = np.nan
+                gradients.append((name, keys, gradient))
+            answer += struct.pack("<QQ", row_at, row_at if is_training else 0)
+            row_at += (4 * math.prod(shape) + 63) // 64 * 64
+        f.end()
+        result.look_ups.append(asked)
+        self.send(ROWS, answer)
+        return row_at
 
     def announce(self, indices, epoch=0, index=0):
         self.send(ANNOUNCE, struct.pack("<QQQ", epoch, index, len(indices)) + np.asarray(indices, "<i8").tobytes())

@@ -5,8 +5,9 @@ import torch as _torch
 from shoal import _seeds
 from shoal.torch.convert import from_torch
 from shoal.torch.files import load
+from shoal.torch.tables import Embedding, EmbeddingBag
 from shoal.torch.trainer import Trainer
 
 _seeds.seed_torch(_torch)
 
-__all__ = ["Trainer", "from_torch", "load"]
+__all__ = ["Embedding", "EmbeddingBag", "Trainer", "from_torch", "load"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
 
 import numpy as np
@@ -16,11 +16,13 @@ from shoal import optimizers
 from shoal._metrics import AUC, Metric, Value, add, value_of
 from shoal._work import FINAL_BYTES
 from shoal.errors import ProgramError
+from shoal.tables import Table
 from shoal.torch import data
 from shoal.torch.convert import from_torch
 from shoal.torch.memory import Memory, Streams, make_memory, tensor_of
 from shoal.torch.model import Models, check_entries, load_buffers, named_models, tensors_of, why_not_changed
 from shoal.torch.rehearsal import Rehearsal
+from shoal.torch.tables import BatchRows, _TableModule
 from shoal.torch.values import array_of, mean_of
 from shoal.worker import Variable, Work, Worker
 
@@ -42,6 +44,7 @@ class Trainer:
     metrics: the names that step() may report, at most 16; shoal.AUC(name), or the name "auc", is an AUC.
     statistics: names of buffers, beside those of batch norm, that a batch changes; the mean of a step's values counts.
     overlap: send gradients while the backward pass continues.
+    tables: of embedding rows, which shoal.torch.EmbeddingBag and Embedding look up.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class Trainer:
         metrics: Sequence[Metric] = ("accuracy",),
         statistics: Sequence[str] = (),
         overlap: bool = True,
+        tables: Sequence[Table] = (),
         _streams: Optional[Streams] = None,
     ) -> None:
         if not isinstance(worker, Worker):
@@ -65,6 +69,12 @@ class Trainer:
         self._metrics = metrics if isinstance(metrics, (str, AUC)) else tuple(metrics)
         self._statistics = tuple(statistics)
         self._overlap = overlap
+        self._tables = tables
+        self._rows = BatchRows(tables if isinstance(tables, Sequence) else ())
+        for module in self._models.values():
+            for part in module.modules():
+                if isinstance(part, _TableModule):
+                    part._bind(self)
         self._streams = _streams
         self._work: Optional[Work] = None
         self._memory: Optional[Memory] = None
@@ -166,6 +176,18 @@ class Trainer:
             raise ProgramError(f"backward() of {examples!r} examples: {self._covered} of {size} were there before")
         self._add(loss, examples, metrics, may_have_run=False)
 
+    def look_up(self, keys: Mapping[str, Any]) -> None:
+        """Looks up rows of several tables at once, before the modules need them: {table: keys, or a list of keys}.
+
+        Without it, each forward pass of an EmbeddingBag or Embedding waits for the parameter servers by itself.
+        """
+        self._open("look_up()")
+        if not isinstance(keys, Mapping):
+            raise ProgramError(f"look_up() needs the keys of each table, {{name: keys}}, not a {type(keys).__name__}")
+        for table in keys:
+            self._worker._check_table(table)
+        self._rows.look_up(keys)
+
     def zero_grad(self, set_to_none: bool = True) -> None:
         """For programs that had an optimizer; gradients are cleared by step()."""
 
@@ -190,8 +212,10 @@ class Trainer:
         set_threads(self._worker.run_file)
         computation = f"torch {torch.__version__} {device.type} threads {torch.get_num_threads()}"
         self._worker.declare(
-            variables, optimizer=self._optimizer, metrics=self._metrics, computation=computation, **options
-        )
+            variables, tables=self._tables, optimizer=self._optimizer, metrics=self._metrics, computation=computation,
+            **options,
+        )  # fmt: skip
+        self._rows.start(device)
         self._is_trainable = {entry.name: entry.tensor.requires_grad for entry in self._entries}
         sets = [
             [{name: tensor_of(array) for name, array in arrays.items()} for arrays in both]
@@ -229,6 +253,7 @@ class Trainer:
                 module.training = mode
             assert self._memory is not None
             self._memory.release()
+            self._rows.end()
             self._work = None
 
     # One batch.
@@ -243,6 +268,7 @@ class Trainer:
         self._fired: dict[str, int] = {}
         self._stored: set[str] = set()
         self._memory.load(work.parameter_set)
+        self._rows.begin(work)
         load_buffers(self._buffers, self._values[work.parameter_set], work.step, self._is_first)
         self._is_first = False
         for parameter in self._parameters.values():
@@ -346,6 +372,7 @@ class Trainer:
             if entry.kind == "statistic":
                 _ = work.gradients[entry.name]
                 self._memory.store(entry.name, entry.tensor, work.contribution_set)
+        self._rows.contribute()
         self._memory.finish()  # DONE makes the rest final.
 
     def _check_model(self, work: Work) -> None:

@@ -1,0 +1,240 @@
+"""Modules whose rows are on the parameter servers, and the rows of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Optional
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from shoal._rows import Keys, Places, Rows, keys_of, unique_of
+from shoal._work import Work
+from shoal.errors import ProgramError
+from shoal.tables import MAX_DIM, Table
+from shoal.torch.memory import tensor_of
+
+if TYPE_CHECKING:
+    from shoal.torch.trainer import Trainer
+
+
+@dataclass
+class _Part:
+    """The rows of one look-up. Autograd adds the gradients to those of `leaf`."""
+
+    rows: Rows
+    leaf: Any
+
+
+class BatchRows:
+    """The rows of a trainer's current batch. A key that was looked up before in the batch is not looked up again."""
+
+    def __init__(self, tables: Sequence[Table]) -> None:
+        self._tables = {table.name: table for table in tables if isinstance(table, Table)}
+        self._device: Any = None
+        self._work: Optional[Work] = None
+        self._parts: dict[str, list[_Part]] = {}
+
+    def start(self, device: Any) -> None:
+        self._device = device
+
+    def begin(self, work: Work) -> None:
+        if work is not self._work:
+            self._work = work
+            self._parts = {name: [] for name in self._tables}
+        for parts in self._parts.values():  # check_determinism() computes a batch again.
+            for part in parts:
+                part.leaf.grad = None
+
+    def end(self) -> None:
+        self._work = None
+        self._parts = {}
+
+    def check(self, module: str, table: str, dim: int) -> None:
+        """Checks that the table is declared with rows of this length."""
+        declared = self._tables.get(table)
+        if declared is None:
+            known = f"it has {', '.join(self._tables)}" if self._tables else "it has none"
+            raise ProgramError(
+                f"{module}: the trainer has no table {table!r} ({known}); Trainer(…, tables=[shoal.Table({table!r}, "
+                f"dim={dim})]) declares it"
+            )
+        if declared.dim != dim:
+            raise ProgramError(f"{module}: table {table} has rows of {declared.dim} numbers, not {dim}")
+
+    def look_up(self, wanted: Mapping[str, Any]) -> None:
+        """Looks up the rows of all these keys at once, if they are not there yet."""
+        assert self._work is not None
+        missing: dict[str, tuple[Keys, Places]] = {}
+        for table, keys in wanted.items():
+            unique, inverse = unique_of(_joined(table, keys))
+            if self._covering(table, unique) is None:
+                missing[table] = unique, inverse
+        if missing:
+            for table, rows in self._work._look_up(missing).items():
+                self._parts[table].append(_Part(rows, self._leaf_of(rows)))
+
+    def find(self, table: str, keys: Any) -> tuple[Any, Any]:
+        """Returns a matrix with the rows of the keys, and the place of each key in it."""
+        assert self._work is not None
+        unique, inverse = unique_of(_flat(table, keys))
+        found = self._covering(table, unique)
+        if found is None:
+            rows = self._work._look_up({table: (unique, inverse)})[table]
+            found = _Part(rows, self._leaf_of(rows)), np.arange(len(unique))
+            self._parts[table].append(found[0])
+        part, places = found
+        return part.leaf, torch.from_numpy(places[inverse]).to(self._device).reshape(keys.shape)
+
+    def contribute(self) -> None:
+        """Hands the gradients to the worker."""
+        for parts in self._parts.values():
+            for part in parts:
+                if part.leaf.grad is not None and len(part.rows):
+                    part.rows.gradient = part.leaf.grad.detach().cpu().numpy()
+
+    def _covering(self, table: str, unique: Keys) -> Optional[tuple[_Part, Places]]:
+        """Returns the rows of a look-up that has all these keys, and their places in it."""
+        for part in self._parts[table]:
+            known = part.rows.keys
+            places = np.searchsorted(known, unique)
+            if not len(unique) or (places[-1] < len(known) and np.array_equal(known[places], unique)):
+                return part, places
+        return None
+
+    def _leaf_of(self, rows: Rows) -> Any:
+        if not len(rows):  # Operations want a row, which nothing names.
+            return torch.zeros(1, rows.values.shape[1], device=self._device, requires_grad=True)
+        return tensor_of(rows.values).to(self._device).detach().requires_grad_()
+
+
+def _flat(table: str, keys: Any) -> Keys:
+    return keys_of(table, keys.detach().cpu().numpy() if isinstance(keys, torch.Tensor) else keys).reshape(-1)
+
+
+def _joined(table: str, keys: Any) -> Keys:
+    """The keys of one tensor, or of several in a list or tuple."""
+    if isinstance(keys, (list, tuple)) and any(isinstance(part, (torch.Tensor, np.ndarray)) for part in keys):
+        return np.concatenate([_flat(table, part) for part in keys])
+    return _flat(table, keys)
+
+
+class _TableModule(nn.Module):
+    """A module that looks up rows of a table. It has no parameters of its own."""
+
+    def __init__(self, trainer: Optional[Trainer], table: str, dim: int) -> None:
+        super().__init__()
+        name = type(self).__name__
+        if trainer is not None and not hasattr(trainer, "_rows"):
+            raise ProgramError(
+                f"{name}: trainer is a {type(trainer).__name__}; it must be a shoal.torch.Trainer, or left out for a "
+                "module inside of the trainer's model"
+            )
+        if not isinstance(table, str) or not table:
+            raise ProgramError(f"{name}: table is {table!r}; it must be the name of a shoal.Table")
+        if isinstance(dim, bool) or not isinstance(dim, int) or not 1 <= dim <= MAX_DIM:
+            raise ProgramError(f"{name}: dim is {dim!r}; it must be a whole number from 1 to {MAX_DIM}")
+        self.table = table
+        self.dim = dim
+        self._trainer: Optional[Trainer] = None
+        if trainer is not None:
+            self._bind(trainer)
+
+    def _bind(self, trainer: Trainer) -> None:
+        trainer._rows.check(type(self).__name__, self.table, self.dim)
+        self._trainer = trainer
+
+    def _find(self, keys: Any) -> tuple[Any, Any]:
+        name = type(self).__name__
+        if self._trainer is None:
+            raise ProgramError(
+                f"{name} of table {self.table} belongs to no trainer: put it into the model that the Trainer gets, or "
+                f"make it with the trainer, {name}(trainer, table={self.table!r}, dim={self.dim})"
+            )
+        if not isinstance(keys, torch.Tensor):
+            raise ProgramError(f"{name} of table {self.table}: the keys are a {type(keys).__name__}, not a tensor")
+        if keys.is_floating_point() or keys.is_complex() or keys.dtype == torch.bool:
+            raise ProgramError(f"{name} of table {self.table}: the keys are {keys.dtype}; they must be int64")
+        self._trainer._open(f"look_up() by {name} of table {self.table}")
+        return self._trainer._rows.find(self.table, keys)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_trainer": None}  # Copies of a module have no trainer.
+
+    def extra_repr(self) -> str:
+        return f"table={self.table!r}, dim={self.dim}"
+
+
+class Embedding(_TableModule):
+    """Like nn.Embedding, with the rows of a table: forward(keys) has the shape of the keys with `dim` behind it.
+
+    keys: int64, any number; a negative one is the key with the same 64 bits.
+    trainer: may be left out if the module is part of the trainer's model.
+    """
+
+    def __init__(self, trainer: Optional[Trainer] = None, *, table: str, dim: int) -> None:
+        super().__init__(trainer, table, dim)
+
+    def forward(self, keys: Any) -> Any:
+        rows, places = self._find(keys)
+        return F.embedding(places, rows)
+
+
+class EmbeddingBag(_TableModule):
+    """Like nn.EmbeddingBag, with the rows of a table: forward(keys, offsets, per_sample_weights) is [bags, dim].
+
+    keys: int64, any number; a negative one is the key with the same 64 bits. One dimension: bag b has the keys from
+        offsets[b] to offsets[b + 1], the last one all that follow. Two dimensions: each row is a bag.
+    per_sample_weights: in the mode "sum" a factor for each key.
+    mode: "sum" or "mean". An empty bag is 0.
+    trainer: may be left out if the module is part of the trainer's model.
+    """
+
+    def __init__(self, trainer: Optional[Trainer] = None, *, table: str, dim: int, mode: str = "sum") -> None:
+        super().__init__(trainer, table, dim)
+        if mode not in ("sum", "mean"):
+            raise ProgramError(f'EmbeddingBag of table {table}: mode is {mode!r}; it must be "sum" or "mean"')
+        self.mode = mode
+
+    def forward(self, keys: Any, offsets: Any = None, per_sample_weights: Any = None) -> Any:
+        rows, places = self._find(keys)
+        self._check_offsets(keys, offsets)
+        if per_sample_weights is not None:
+            self._check_weights(keys, per_sample_weights)
+        if keys.dim() == 2 and keys.numel() == 0:  # Bags without keys.
+            return rows.sum() * 0 + torch.zeros(keys.shape[0], self.dim, device=rows.device)
+        if offsets is not None:
+            offsets = offsets.to(places.device, torch.int64)
+        return F.embedding_bag(places, rows, offsets, mode=self.mode, per_sample_weights=per_sample_weights)
+
+    def _check_offsets(self, keys: Any, offsets: Any) -> None:
+        where = f"EmbeddingBag of table {self.table}"
+        if keys.dim() not in (1, 2):
+            raise ProgramError(f"{where}: the keys have {keys.dim()} dimensions; 1 with offsets, or 2, are possible")
+        if keys.dim() == 2:
+            if offsets is not None:
+                raise ProgramError(f"{where}: keys of 2 dimensions are bags by row and have no offsets; leave them out")
+            return
+        if offsets is None:
+            raise ProgramError(f"{where}: keys of 1 dimension need offsets, which say where each bag begins")
+        good = isinstance(offsets, torch.Tensor) and offsets.dim() == 1 and offsets.dtype in (torch.int32, torch.int64)
+        if not good or len(offsets) == 0:
+            raise ProgramError(f"{where}: offsets must be an int64 tensor of 1 dimension with at least one bag")
+        if int(offsets[0]) != 0 or bool((offsets[1:] < offsets[:-1]).any()) or int(offsets[-1]) > len(keys):
+            raise ProgramError(
+                f"{where}: the offsets do not fit the {len(keys)} keys; they begin with 0, never fall, and are at most "
+                f"{len(keys)}"
+            )
+
+    def _check_weights(self, keys: Any, weights: Any) -> None:
+        where = f"EmbeddingBag of table {self.table}"
+        if self.mode != "sum":
+            raise ProgramError(f'{where}: per_sample_weights need mode="sum", not {self.mode!r}')
+        if not isinstance(weights, torch.Tensor) or weights.shape != keys.shape or weights.dtype != torch.float32:
+            raise ProgramError(f"{where}: per_sample_weights must be a float32 tensor of the keys' shape")
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, mode={self.mode!r}"

@@ -1,0 +1,157 @@
+"""Runs of the real `shoal` with programs in Python that have tables: needs $SHOAL, which python/test real sets."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_runs import PYTHON, SAME_STEPS, programs, variables, wait_for_step
+
+import shoal
+
+# Logistic regression on sums of rows. Examples have 1 to 4 items, which are far apart, and a user of a second table.
+CLICKS = """\
+import sys, time
+import numpy as np
+import shoal
+
+PAUSE = float(sys.argv[1]) if len(sys.argv) > 1 else 0.0
+worker = shoal.Worker()
+draw = np.random.default_rng(5)
+items = draw.integers(-200, 200, size=(600, 4)) * 12345678901234567
+users = draw.integers(0, 50, size=600)
+labels = (np.sin(items // 12345678901234567).sum(1) + np.cos(users) > 0).astype(np.float32)
+item = shoal.Table("item", 3, optimizer=shoal.RowwiseAdagrad(0.3), initializer=shoal.Normal(stddev=0.1), admission=2,
+                   expiry=60)
+user = shoal.Table("user", 1 + (worker.index if "other" in sys.argv else 0))
+worker.declare([shoal.Variable("bias"), shoal.Variable("top", initial=np.ones(3))], tables=[item, user], examples=500,
+               test_examples=100, optimizer=shoal.Adagrad(0.1), batch_size=10, epochs=2, prefetch=4, metrics=["auc"])
+for work in worker:
+    time.sleep(PAUSE)
+    worker.announcements()
+    index = work.indices if work.is_training else work.indices + 500
+    rows = work.look_up("item", items[index])
+    more = work.look_up({"user": users[index], "item": items[index][:, :1]})
+    sums = rows.values[rows.inverse].sum(1) + more["item"].values[more["item"].inverse][:, 0]
+    side = more["user"].values[more["user"].inverse][:, 0]
+    logits = sums @ work.parameters["top"] + side + work.parameters["bias"]
+    p = 1 / (1 + np.exp(-logits))
+    loss = -np.log(np.where(labels[index] > 0, p, 1 - p) + 1e-7)
+    if work.is_training:
+        error = ((p - labels[index]) / len(index)).astype(np.float32)
+        gradient = error[:, None] * work.parameters["top"]
+        np.add.at(rows.gradient, rows.inverse, gradient[:, None, :])
+        np.add.at(more["item"].gradient, more["item"].inverse[:, 0], gradient)
+        np.add.at(more["user"].gradient, more["user"].inverse, error[:, None])
+        work.gradients["top"] = error @ sums
+        work.gradients["bias"] = error.sum()
+    work.done(loss.sum(), metrics={"auc": (p, labels[index])})
+"""
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(PYTHON))
+
+
+@pytest.fixture
+def clicks(tmp_path):
+    path = tmp_path / "clicks.py"
+    path.write_text(CLICKS)
+    return str(path)
+
+
+def rows_of(run, tables=("item", "user")):
+    """The keys and rows of the tables of a run that has ended."""
+    out = Path(run.directory, "tables")
+    command = [os.environ["SHOAL"], "export", run.directory, f"--tables={out}"]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    return {name: (np.load(out / f"{name}.keys.npy"), np.load(out / f"{name}.values.npy")) for name in tables}
+
+
+def all_bytes(run):
+    rows = {name: (keys.tobytes(), values.tobytes()) for name, (keys, values) in rows_of(run).items()}
+    return rows, variables(run), run.summary()["test_loss"], run.summary()["test_auc"]
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reference")
+    (folder / "clicks.py").write_text(CLICKS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(PYTHON))
+        run = shoal.launch(str(folder / "clicks.py"), ps=1, workers=1, out=str(folder / "run"), flags=SAME_STEPS)
+        run.wait(120)
+    return run, all_bytes(run)
+
+
+def test_rows_are_learned_and_only_those_that_are_admitted_are_stored(reference):
+    run, _ = reference
+    assert run.summary()["test_auc"] > 0.6
+    rows = rows_of(run)
+    keys, values = rows["item"]
+    assert values.shape == (len(keys), 3)
+    assert 0 < len(keys) < 400
+    assert {int(key) for key in keys} <= {n * 12345678901234567 % 2**64 for n in range(-200, 200)}
+    assert len(rows["user"][0]) == 50
+
+
+@pytest.mark.parametrize(("ps", "workers"), [(0, 1), (2, 2), (3, 1)])
+def test_the_bytes_of_rows_do_not_depend_on_the_number_of_tasks(clicks, tmp_path, reference, ps, workers):
+    run = shoal.launch(clicks, ps=ps, workers=workers, out=str(tmp_path / "run"), flags=SAME_STEPS)
+    run.wait(120)
+    assert all_bytes(run) == reference[1]
+
+
+def test_killed_programs_workers_and_ps_change_no_row(clicks, tmp_path, reference):
+    run = shoal.launch(clicks, ps=2, workers=2, args=["0.05"], out=str(tmp_path / "run"), flags=SAME_STEPS)
+    wait_for_step(run, 5)
+    for pid in programs(run, 1):
+        os.kill(pid, signal.SIGKILL)
+    for step, task in ((12, "worker/0"), (18, "ps/1")):
+        wait_for_step(run, step)
+        (process,) = (entry["process_id"] for entry in run.status()["tasks"] if entry["task"] == task)
+        os.kill(process, signal.SIGKILL)
+    run.wait(180)
+    output = Path(run.directory, "launch.log").read_text()
+    assert "worker/0 died" in output
+    assert "ps/1 died" in output
+    assert all_bytes(run) == reference[1]
+
+
+def test_an_asynchronous_run_counts_every_batch_once(clicks, tmp_path):
+    run = shoal.launch(clicks, ps=2, workers=2, out=str(tmp_path / "run"), flags=["--nosync_replicas"])
+    run.wait(120)
+    assert run.metrics()["examples"].sum() == 1000
+    assert run.summary()["test_auc"] > 0.6
+
+
+def test_a_worker_whose_program_declares_other_tables_is_refused_by_name(clicks, tmp_path):
+    run = shoal.launch(clicks, ps=1, workers=2, args=["0.01", "other"], out=str(tmp_path / "run"), flags=SAME_STEPS)
+    with pytest.raises(shoal.CommandError):
+        run.wait(120)
+    log = Path(run.directory, "launch.log").read_text()
+    assert "variable user has shape [" in log, log
+
+
+def test_a_program_that_fails_while_it_looks_up_is_named(tmp_path):
+    path = tmp_path / "wrong.py"
+    path.write_text(CLICKS.replace('look_up("item", items[index])', 'look_up("items", items[index])'))
+    run = shoal.launch(str(path), ps=1, workers=1, out=str(tmp_path / "run"))
+    with pytest.raises(shoal.CommandError):
+        run.wait(120)
+    log = Path(run.directory, "launch.log").read_text()
+    assert "wrong.py:" in log
+    assert "table 'items' was not declared, but item, user" in log
+
+
+def test_started_by_hand_it_is_a_run_in_one_process(clicks, tmp_path):
+    done = subprocess.run(
+        [sys.executable, clicks], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    (directory,) = (tmp_path / "runs").iterdir()
+    assert shoal.Run(str(directory)).summary()["test_auc"] > 0.6
