@@ -14,6 +14,7 @@
 
 #include "base/hash.h"
 #include "base/random.h"
+#include "base/status_macros.h"
 
 // Compiled with -ffp-contract=off, and without the C library's functions where values are made, so
 // that examples have the same bytes on all machines.
@@ -23,7 +24,7 @@ namespace {
 
 constexpr int kNumbers = 13;
 constexpr int kColumns = 26;
-constexpr int kDim = 4;  // of the hidden vectors
+constexpr int kDim = 2;  // of the hidden vectors
 
 // The numbers of ids in the columns of Criteo's Display Advertising Challenge.
 constexpr std::array<double, kColumns> kCardinalities = {
@@ -36,10 +37,10 @@ constexpr int64_t kMostJudged = 1000000;
 // The hidden model.
 constexpr double kClicks = 0.25;    // the share of clicks, approximately
 constexpr int kCalibration = 4096;  // examples from which the bias follows
-constexpr float kNumberScale = 0.25f;
-constexpr float kWeightScale = 0.7f;
-constexpr float kVectorScale = 0.35f;
-constexpr float kRareFrom = 8;  // Ids from here on have smaller weights.
+constexpr float kNumberScale = 0.6f;
+constexpr float kWeightScale = 0.8f;
+constexpr float kVectorScale = 0.42f;
+constexpr float kRareFrom = 6;  // The values of this id are a quarter as large as those of id 0.
 
 // Purposes of random keys.
 constexpr uint64_t kDraws = 1, kNumberWeights = 2, kIdWeights = 3;
@@ -105,11 +106,11 @@ struct Sums {
   float squares = 0;
 };
 
-// Adds the weight and the vector of an id, five 12-bit numbers of its hash.
+// Adds the weight and the vector of an id, 12-bit numbers of its hash.
 void AddId(const Column& column, uint64_t id, Sums* sums) {
   uint64_t bits = MixBits(column.key + id * 0x9e3779b97f4a7c15u);
-  const float size =
-      column.list_scale * kRareFrom / (kRareFrom + static_cast<float>(id)) * (1.0f / 2048);
+  const float shrunk = kRareFrom / (kRareFrom + static_cast<float>(id));
+  const float size = column.list_scale * shrunk * shrunk * (1.0f / 2048);
   const auto next = [&] {
     const float value = static_cast<float>(static_cast<int32_t>(bits & 0xfff) - 2048) * size;
     bits >>= 12;
@@ -154,13 +155,21 @@ class ClicksDataset final : public Dataset {
   int64_t num_classes() const override { return 2; }
 
   uint64_t fingerprint() const override {
-    return Fingerprint64(absl::StrFormat("clicks 1 %d %d %d %d %d %a %d %d", options_.examples,
+    return Fingerprint64(absl::StrFormat("clicks 2 %d %d %d %d %d %a %d %d", options_.examples,
                                          options_.first_example, options_.first_day,
                                          options_.last_day, options_.days, options_.scale,
                                          options_.multi_hot, options_.seed));
   }
 
   std::string notice() const override;
+
+  // Returns the probability of a click in the example with this index, and its label.
+  std::pair<double, bool> Judge(int64_t index) const {
+    float numbers[kNumbers];
+    const Drawn drawn = Draw(index, numbers, {});
+    const double p = Sigmoid(drawn.logit + bias_);
+    return {p, drawn.chance < p};
+  }
 
   absl::Status FillBatch(uint32_t /*epoch*/, absl::Span<const int64_t> indices,
                          absl::Span<void* const> outputs) const override {
@@ -270,11 +279,8 @@ std::string ClicksDataset::notice() const {
   std::vector<std::pair<double, bool>> judged;  // probability, is a click
   double log_loss = 0;
   for (int64_t i = 0; i < std::min(options_.examples, kMostJudged); ++i) {
-    float numbers[kNumbers];
-    const Drawn drawn = Draw(i, numbers, {});
-    const double p = Sigmoid(drawn.logit + bias_);
-    const bool click = drawn.chance < p;
-    judged.emplace_back(p, click);
+    judged.push_back(Judge(i));
+    const auto [p, click] = judged.back();
     log_loss -= std::log(click ? p : 1 - p);
   }
   std::sort(judged.begin(), judged.end());
@@ -299,18 +305,27 @@ absl::Status CheckRange(const char* field, double value, double least, double mo
       absl::StrCat(field, ": is ", value, "; it must be from ", least, " to ", most));
 }
 
+absl::Status CheckOptions(const ClicksOptions& options) {
+  RETURN_IF_ERROR(CheckRange("data.clicks.scale", options.scale, 1e-9, kLargestClicksScale));
+  RETURN_IF_ERROR(CheckRange("data.clicks.days", options.days, 1, kMostClicksDays));
+  RETURN_IF_ERROR(CheckRange("data.clicks.multi_hot", options.multi_hot, 0, kMostClicksIds));
+  return CheckRange("data.train_examples and data.test_examples",
+                    static_cast<double>(options.examples), 1, 1e12);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Dataset>> MakeClicks(const ClicksOptions& options) {
-  for (const absl::Status& status :
-       {CheckRange("data.clicks.scale", options.scale, 1e-9, kLargestClicksScale),
-        CheckRange("data.clicks.days", options.days, 1, kMostClicksDays),
-        CheckRange("data.clicks.multi_hot", options.multi_hot, 0, kMostClicksIds),
-        CheckRange("data.train_examples and data.test_examples",
-                   static_cast<double>(options.examples), 1, 1e12)}) {
-    if (!status.ok()) return status;
-  }
+  RETURN_IF_ERROR(CheckOptions(options));
   return {std::make_unique<ClicksDataset>(options)};
+}
+
+absl::StatusOr<std::vector<double>> ClickProbabilities(const ClicksOptions& options) {
+  RETURN_IF_ERROR(CheckOptions(options));
+  const ClicksDataset dataset(options);
+  std::vector<double> probabilities;
+  for (int64_t i = 0; i < options.examples; ++i) probabilities.push_back(dataset.Judge(i).first);
+  return probabilities;
 }
 
 }  // namespace shoal

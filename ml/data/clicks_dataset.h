@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -37,12 +38,18 @@ struct ClicksOptions {
 // no memory. Ids follow a Zipf distribution (exponent 1.1). From day to day ids become up to 2.1
 // times as frequent, or less frequent. A label is drawn from a hidden factorization model: the
 // logit is linear in the numbers and in a weight of each id, plus the dot products of the vectors
-// of all pairs of ids. The weights and vectors of rare ids are small, so they can be learned.
+// of all pairs of ids. Weights and vectors shrink with the rank of an id, as (6 / (6 + rank))^2.
+// A row that occurs a few times cannot be learned, and no model would come near the best possible
+// results if they depended on many such rows.
 //
 // Dataset::notice() has the AUC and the log loss that the hidden model's own probabilities reach on
 // these examples (at most the first million); a model exceeds them only by chance. InvalidArgument
 // names the field.
 absl::StatusOr<std::unique_ptr<Dataset>> MakeClicks(const ClicksOptions& options);
+
+// Returns the hidden model's probability of a click in each example of MakeClicks(options). The
+// label of an example is drawn with this probability. InvalidArgument names the field.
+absl::StatusOr<std::vector<double>> ClickProbabilities(const ClicksOptions& options);
 
 }  // namespace shoal
 

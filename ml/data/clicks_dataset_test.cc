@@ -1,6 +1,7 @@
 #include "ml/data/clicks_dataset.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -102,7 +103,7 @@ TEST(ClicksDatasetTest, ExamplesHaveTheBytesThatTheyAlwaysHad) {
     all = CombineFingerprints(all, hash(column.keys()));
     all = CombineFingerprints(all, hash(column.offsets()));
   }
-  EXPECT_EQ(all, 5090094542161473181u);
+  EXPECT_EQ(all, 7556886844956111690u);
 }
 
 TEST(ClicksDatasetTest, IdsFollowTheCardinalitiesAndAreZipfDistributed) {
@@ -152,9 +153,69 @@ TEST(ClicksDatasetTest, WithMultiHotEveryFourthColumnIsAList) {
 
 TEST(ClicksDatasetTest, TheNoticeHasTheBestResults) {
   const std::string notice = MakeClicks(Options(100000)).value()->notice();
-  EXPECT_NEAR(NumberAfter(notice, "AUC on the 100000 test examples is "), 0.79, 0.07) << notice;
-  EXPECT_NEAR(NumberAfter(notice, "best log loss "), 0.45, 0.06) << notice;
+  EXPECT_NEAR(NumberAfter(notice, "AUC on the 100000 test examples is "), 0.87, 0.03) << notice;
+  EXPECT_NEAR(NumberAfter(notice, "best log loss "), 0.38, 0.03) << notice;
   EXPECT_NEAR(NumberAfter(notice, "are drawn; "), 25, 2) << notice;
+}
+
+// The definition of the AUC: the share of the pairs of a click and another example in which the
+// click has the higher probability.
+TEST(ClicksDatasetTest, TheBestAucIsTheShareOfPairsInTheRightOrder) {
+  const ClicksOptions options = Options(3000);
+  const auto dataset = MakeClicks(options).value();
+  const std::vector<int32_t> labels = ReadFirst(*dataset, options.examples).labels;
+  const std::vector<double> p = ClickProbabilities(options).value();
+  ASSERT_EQ(p.size(), labels.size());
+  double pairs = 0, right = 0, log_loss = 0;
+  for (size_t i = 0; i < p.size(); ++i) {
+    log_loss -= std::log(labels[i] == 1 ? p[i] : 1 - p[i]) / 3000;
+    for (size_t j = 0; j < p.size(); ++j) {
+      if (labels[i] == 0 || labels[j] == 1) continue;
+      pairs += 1;
+      right += p[i] > p[j] ? 1 : 0;
+    }
+  }
+  EXPECT_NEAR(NumberAfter(dataset->notice(), "examples is "), right / pairs, 1.1e-5);
+  EXPECT_NEAR(NumberAfter(dataset->notice(), "best log loss "), log_loss, 1.1e-5);
+}
+
+// A second way to the best AUC, which does not use the labels: each example counts as a click with
+// its probability.
+TEST(ClicksDatasetTest, TheBestAucIsThatExpectedOfTheProbabilities) {
+  const ClicksOptions options = Options(200000);
+  std::vector<double> p = ClickProbabilities(options).value();
+  std::sort(p.begin(), p.end());
+  double clicks = 0, others = 0, pairs = 0;
+  for (const double chance : p) {
+    pairs += chance * others;
+    clicks += chance;
+    others += 1 - chance;
+  }
+  // The standard deviation over the labels is about 1e-3.
+  EXPECT_NEAR(NumberAfter(MakeClicks(options).value()->notice(), "examples is "),
+              pairs / clicks / others, 4e-3);
+}
+
+TEST(ClicksDatasetTest, LabelsAreDrawnWithTheProbabilities) {
+  const ClicksOptions options = Options(100000);
+  const std::vector<int32_t> labels =
+      ReadFirst(*MakeClicks(options).value(), options.examples).labels;
+  const std::vector<double> p = ClickProbabilities(options).value();
+  struct Bin {
+    double examples = 0, expected = 0, clicks = 0, variance = 0;
+  };
+  std::vector<Bin> bins(10);
+  for (size_t i = 0; i < p.size(); ++i) {
+    Bin& bin = bins.at(static_cast<size_t>(p[i] * 10));
+    bin.examples += 1;
+    bin.expected += p[i];
+    bin.variance += p[i] * (1 - p[i]);
+    bin.clicks += labels[i];
+  }
+  for (const Bin& bin : bins) {
+    EXPECT_GT(bin.examples, 500);
+    EXPECT_NEAR(bin.clicks, bin.expected, 4 * std::sqrt(bin.variance));
+  }
 }
 
 TEST(ClicksDatasetTest, FingerprintsTellDataApart) {

@@ -7,6 +7,7 @@ usage: compare.py steps [--model=seed_mlp|lenet|mobilenet_v2|resnet18] [--batch=
        compare.py cluster [--batches=2000,128,32] [--seconds=8] [--rounds=3]
        compare.py programs [--model=seed_mlp|resnet18|transformer] [--batches=2000,128,32] [--seconds=8] [--rounds=3]
        compare.py bridge [--rounds=3]
+       compare.py clicks [--batch=2048] [--seconds=8] [--rounds=3] [--auc] [--examples=N]
 `steps`: milliseconds of one training step in one process, each round in random order, and for the MLP the share of the FMA
 rate that was measured in the same round. With one thread all contenders have the same CPU, one at a time. CPU time is
 that of all threads of a process; where the machine has other work, it says more than wall time.
@@ -18,6 +19,10 @@ processes, and of TensorFlow's ParameterServerStrategy (asynchronous).
 asynchronous, of PyTorch's DistributedDataParallel over Gloo with two processes, for the MLP of TensorFlow's
 ParameterServerStrategy, and of two processes that only compute gradients, with no exchange and no update: programs in
 PyTorch cannot be faster than that on these cores.
+`clicks`: examples per second of deploy/runs/clicks_dlrm.textproto in one process and with 1 ps + 2 workers, of the same model
+and examples in PyTorch (torch_clicks.py: one and two threads, DistributedDataParallel), and of TensorFlow's
+ParameterServerStrategy (tensorflow_clicks.py). --auc instead trains the whole run, SYNC, ASYNC and in PyTorch, and compares the
+AUC on the test examples; --examples takes the place of data.train_examples.
 `bridge`: microseconds from the end of a program's batch to the next batch, in one worker without ps (program_wait.py).
 """
 import argparse
@@ -134,13 +139,18 @@ def devices(options):
           f"{max(ratios):.3f})")
 
 
-def shoal_rate(arguments, seconds):
-    """Examples per second of training, start-up excluded, from summary.json."""
+def shoal_summary(arguments, run="benchmark_mlp", limit=600):
+    """What summary.json says after a run."""
     with tempfile.TemporaryDirectory() as out:
-        command = [str(root / "bazel-bin/deploy/shoal"), "train", f"--run={root}/deploy/runs/benchmark_mlp.textproto",
+        command = [str(root / "bazel-bin/deploy/shoal"), "train", f"--run={root}/deploy/runs/{run}.textproto",
                    f"--out={out}/run"] + arguments
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=600)
-        return json.loads((pathlib.Path(out) / "run" / "summary.json").read_text())["examples_per_second"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=limit)
+        return json.loads((pathlib.Path(out) / "run" / "summary.json").read_text())
+
+
+def shoal_rate(arguments, run="benchmark_mlp"):
+    """Examples per second of training, start-up excluded."""
+    return shoal_summary(arguments, run)["examples_per_second"]
 
 
 def local_pair_rate(arguments):
@@ -175,9 +185,8 @@ def cluster(options):
         ps = ["--num_ps_tasks=1", "--num_replicas=2"]
         runs = {
             "two LOCAL": lambda: local_pair_rate(common + [f"--max_steps={steps_each}"]),
-            "sync": lambda: shoal_rate(common + ps + [f"--max_steps={steps_each}"], options.seconds),
-            "async": lambda: shoal_rate(common + ps + ["--nosync_replicas", f"--max_steps={2 * steps_each}"],
-                                        options.seconds),
+            "sync": lambda: shoal_rate(common + ps + [f"--max_steps={steps_each}"]),
+            "async": lambda: shoal_rate(common + ps + ["--nosync_replicas", f"--max_steps={2 * steps_each}"]),
             "tensorflow ps (async)": lambda: peer_rate(peers / "tensorflow_ps.py", batch, 2, options.seconds),
         }
         rates = interleaved(runs, options.rounds, f"batch {batch:5d}")
@@ -211,10 +220,10 @@ def bridge(options):
         print(f"{size:8d} bytes of variables: {median:.0f} us to the next batch, 90th percentile {late:.0f} us", flush=True)
 
 
-def peer_rate(*arguments):
+def peer_rate(*arguments, limit=600):
     """The number that a peer's program prints."""
     return float(subprocess.run([sys.executable, *map(str, arguments)], check=True, capture_output=True, text=True,
-                                timeout=600, cwd=peers, env=dict(os.environ, PYTHONPATH=str(root / "python"))
+                                timeout=limit, cwd=peers, env=dict(os.environ, PYTHONPATH=str(root / "python"))
                                 ).stdout.split()[-1])
 
 
@@ -239,6 +248,58 @@ def programs(options):
                           f"({min(ratios):.2f} to {max(ratios):.2f})", flush=True)
 
 
+def print_ratios(rates, contenders, case):
+    """Prints what each of these contenders makes beside each peer."""
+    for name in contenders:
+        for peer in [peer for peer in rates if not peer.startswith("shoal")]:
+            ratios = [a / b for a, b in zip(rates[name], rates[peer])]
+            print(f"{case}  {name} / {peer}: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})", flush=True)
+
+
+def write_clicks(split, path, examples=0):
+    """Writes the examples of the run and returns what the data set says of them."""
+    return subprocess.run([str(root / "bazel-bin/tests/benchmark/clicks_examples"), f"{root}/deploy/runs/clicks_dlrm.textproto",
+                           split, str(path), str(examples)], check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def clicks(options):
+    with tempfile.TemporaryDirectory() as folder:
+        train, test = pathlib.Path(folder) / "train", pathlib.Path(folder) / "test"
+        if options.auc:
+            return clicks_auc(options, train, test)
+        write_clicks("train", train, 400000)
+        batch, seconds = options.batch, options.seconds
+        common = [f"--batch_size={batch}", "--set=data.test_examples=1000"]
+        steps = max(30, int(seconds * 40000 / batch))
+        torch_clicks = peers / "torch_clicks.py"
+        runs = {
+            "shoal, 1 process": lambda: shoal_rate(common + ["--num_ps_tasks=0", "--num_replicas=1", f"--max_steps={steps}"],
+                                                   "clicks_dlrm"),
+            "shoal, 1 ps + 2": lambda: shoal_rate(common + ["--num_ps_tasks=1", "--num_replicas=2", f"--max_steps={steps}"],
+                                                  "clicks_dlrm"),
+            "shoal, async": lambda: shoal_rate(common + ["--num_ps_tasks=1", "--num_replicas=2", "--nosync_replicas",
+                                                         f"--max_steps={2 * steps}"], "clicks_dlrm"),
+            "pytorch, 1 thread": lambda: peer_rate(torch_clicks, "rate", train, batch, seconds, 1),
+            "pytorch, 2 threads": lambda: peer_rate(torch_clicks, "rate", train, batch, seconds, 2),
+            "pytorch ddp": lambda: peer_rate(torch_clicks, "ddp", train, batch, seconds),
+            "tensorflow ps (async)": lambda: peer_rate(peers / "tensorflow_clicks.py", train, batch, 2, seconds),
+        }
+        rates = interleaved(runs, options.rounds, f"dlrm batch {batch}")
+        print_ratios(rates, [name for name in runs if name.startswith("shoal")], f"dlrm batch {batch}")
+
+
+def clicks_auc(options, train, test):
+    write_clicks("train", train, options.examples)
+    print(write_clicks("test", test), end="", flush=True)
+    examples = [f"--set=data.train_examples={options.examples}"] if options.examples else []
+    limit = 4 * 3600
+    for name, arguments in (("sync", []), ("async", ["--nosync_replicas"])):
+        area = shoal_summary(arguments + examples, "clicks_dlrm", limit)["test_auc"]
+        print(f"shoal, {name}: AUC {area:.5f}", flush=True)
+    area = peer_rate(peers / "torch_clicks.py", "auc", train, test, 2048, 2, limit=limit)  # SYNC: 2 batches of 1024
+    print(f"pytorch: AUC {area:.5f}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -254,12 +315,17 @@ def main():
     c = commands.add_parser("cluster")
     b = commands.add_parser("bridge")
     b.add_argument("--rounds", type=int, default=3)
+    k = commands.add_parser("clicks")
+    k.add_argument("--batch", type=int, default=2048)
+    k.add_argument("--auc", action="store_true")
+    k.add_argument("--examples", type=int, default=0)
     p = commands.add_parser("programs")
     p.add_argument("--model", default="seed_mlp", choices=["seed_mlp", "resnet18", "transformer"])
     for parser_of_clusters in (c, p):
         parser_of_clusters.add_argument("--batches", default="2000,128,32")
-        parser_of_clusters.add_argument("--seconds", type=float, default=8)
-        parser_of_clusters.add_argument("--rounds", type=int, default=3)
+    for parser_with_seconds in (c, p, k):
+        parser_with_seconds.add_argument("--seconds", type=float, default=8)
+        parser_with_seconds.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     if options.command == "bridge":
         return bridge(options)
@@ -267,6 +333,8 @@ def main():
         return programs(options)
     if options.command == "cluster":
         return cluster(options)
+    if options.command == "clicks":
+        return clicks(options)
     options.batch = options.batch or BATCHES[options.model]
     (steps if options.command == "steps" else devices)(options)
 

@@ -88,7 +88,8 @@ def main():
     os._exit(0)
 
 
-if sys.argv[1] == "--serve":
-    serve(sys.argv[2], int(sys.argv[3]))
-else:
-    main()
+if __name__ == "__main__":
+    if sys.argv[1] == "--serve":
+        serve(sys.argv[2], int(sys.argv[3]))
+    else:
+        main()
