@@ -20,7 +20,7 @@ asynchronous, of PyTorch's DistributedDataParallel over Gloo with two processes,
 ParameterServerStrategy, and of two processes that only compute gradients, with no exchange and no update: programs in
 PyTorch cannot be faster than that on these cores.
 `clicks`: examples per second of deploy/runs/clicks_dlrm.textproto in one process and with 1 ps + 2 workers, of the same model
-and examples in PyTorch (torch_clicks.py: one and two threads, DistributedDataParallel), and of TensorFlow's
+and examples in PyTorch (torch_clicks.py: one and two threads), and of TensorFlow's
 ParameterServerStrategy (tensorflow_clicks.py). --auc instead trains the whole run, SYNC, ASYNC and in PyTorch, and compares the
 AUC on the test examples; --examples takes the place of data.train_examples.
 `bridge`: microseconds from the end of a program's batch to the next batch, in one worker without ps (program_wait.py).
@@ -281,7 +281,6 @@ def clicks(options):
                                                          f"--max_steps={2 * steps}"], "clicks_dlrm"),
             "pytorch, 1 thread": lambda: peer_rate(torch_clicks, "rate", train, batch, seconds, 1),
             "pytorch, 2 threads": lambda: peer_rate(torch_clicks, "rate", train, batch, seconds, 2),
-            "pytorch ddp": lambda: peer_rate(torch_clicks, "ddp", train, batch, seconds),
             "tensorflow ps (async)": lambda: peer_rate(peers / "tensorflow_clicks.py", train, batch, 2, seconds),
         }
         rates = interleaved(runs, options.rounds, f"dlrm batch {batch}")
