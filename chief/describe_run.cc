@@ -94,6 +94,18 @@ void AddTasks(const v1::GetRunStatusResponse& status, RunPage::State state, RunP
                    });
 }
 
+void AddTables(const v1::GetRunStatusResponse& status, RunPage* page) {
+  for (const v1::GetRunStatusResponse::Table& table : status.tables()) {
+    RunPage::Embeddings& row = page->tables.emplace_back();
+    row.name = table.name();
+    row.rows = table.rows();
+    row.bytes = table.bytes();
+    row.rows_per_second = table.rows_per_second();
+    if (table.keys_read() == 0) continue;
+    row.found = static_cast<double>(table.rows_found()) / static_cast<double>(table.keys_read());
+  }
+}
+
 std::string ModelOf(const v1::RunConfig& run) {
   if (!run.deployment().worker_binary().empty()) return run.deployment().worker_binary();
   if (!run.program().file().empty()) return absl::StrCat("the program ", run.program().file());
@@ -200,6 +212,7 @@ RunPage DescribeRun(const v1::RunConfig& run, const v1::GetRunStatusResponse& st
   page.now = now;
   page.settings = SettingsOf(run);
   AddTasks(status, page.state, &page);
+  AddTables(status, &page);
   return page;
 }
 

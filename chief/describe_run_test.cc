@@ -66,6 +66,23 @@ TEST_F(DescribeRunTest, NamesTheRunAndItsSettings) {
   EXPECT_THAT(page.settings, Contains(Pair("seed", "9")));
 }
 
+TEST_F(DescribeRunTest, TablesHaveThePartOfReadsThatFoundARow) {
+  v1::GetRunStatusResponse::Table* item = status_.add_tables();
+  item->set_name("item");
+  item->set_rows(7);
+  item->set_rows_per_second(2);
+  item->set_keys_read(8);
+  item->set_rows_found(6);
+  status_.add_tables()->set_name("user");
+  const RunPage page = Page();
+  ASSERT_EQ(page.tables.size(), 2u);
+  EXPECT_EQ(page.tables[0].name, "item");
+  EXPECT_EQ(page.tables[0].rows, 7u);
+  EXPECT_EQ(page.tables[0].rows_per_second, 2);
+  EXPECT_EQ(page.tables[0].found, 0.75);
+  EXPECT_FALSE(page.tables[1].found.has_value());
+}
+
 TEST_F(DescribeRunTest, TasksComeInTheirOrderWithThoseThatAreMissing) {
   status_.mutable_state()->add_waiting_for("worker/1");
   status_.mutable_state()->add_waiting_for("worker/3");

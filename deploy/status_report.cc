@@ -19,6 +19,7 @@ namespace shoal {
 namespace {
 
 using Task = v1::GetRunStatusResponse::Task;
+using Table = v1::GetRunStatusResponse::Table;
 
 std::string NameOf(const Task& task) { return TaskOf(task.member()).ToString(); }
 
@@ -55,6 +56,35 @@ void AppendTasks(const v1::GetRunStatusResponse& run, std::string* text) {
                           task.host(), task.activity().empty() ? "starts" : task.activity());
     if (!task.slow().empty()) absl::StrAppend(text, "            slow: ", task.slow(), "\n");
   }
+}
+
+// "97.3%"; "-" if nothing was read.
+std::string FoundOf(const Table& table) {
+  if (table.keys_read() == 0) return "-";
+  return absl::StrFormat("%.1f%%", 100 * static_cast<double>(table.rows_found()) /
+                                       static_cast<double>(table.keys_read()));
+}
+
+void AppendTables(const v1::GetRunStatusResponse& run, std::string* text) {
+  if (run.tables().empty()) return;
+  absl::StrAppendFormat(text, "\n%-16s  %12s  %10s  %10s  %s\n", "table", "rows", "MiB", "rows/s",
+                        "reads that found a row");
+  for (const Table& table : run.tables()) {
+    absl::StrAppendFormat(text, "%-16s  %12d  %10.1f  %10.0f  %s\n", table.name(), table.rows(),
+                          static_cast<double>(table.bytes()) / (1 << 20), table.rows_per_second(),
+                          FoundOf(table));
+  }
+}
+
+std::string TableJson(const Table& table) {
+  JsonObject json;
+  json.Add("table", table.name())
+      .Add("rows", table.rows())
+      .Add("bytes", table.bytes())
+      .Add("rows_per_second", table.rows_per_second())
+      .Add("keys_read", table.keys_read())
+      .Add("rows_found", table.rows_found());
+  return json.ToString();
 }
 
 std::string TaskJson(const Task& task) {
@@ -126,13 +156,16 @@ std::string StatusText(const v1::GetRunStatusResponse& run, absl::Time now) {
     add("skipped", absl::StrCat(run.skipped_batches(), " batches",
                                 run.last_skipped().empty() ? "" : "; ", run.last_skipped()));
   }
+  add("memory", run.memory_warning());
   AppendTasks(run, &text);
+  AppendTables(run, &text);
   return text;
 }
 
 std::string StatusJson(const v1::GetRunStatusResponse& run, absl::Time now) {
-  std::vector<std::string> tasks, missing;
+  std::vector<std::string> tasks, tables, missing;
   for (const Task& task : run.tasks()) tasks.push_back(TaskJson(task));
+  for (const Table& table : run.tables()) tables.push_back(TableJson(table));
   for (const std::string& name : run.state().waiting_for()) {
     missing.push_back(absl::StrCat("\"", name, "\""));
   }
@@ -157,7 +190,9 @@ std::string StatusJson(const v1::GetRunStatusResponse& run, absl::Time now) {
       .Add("rollbacks", run.rollbacks())
       .Add("resumed_step", run.resumed_step())
       .AddJson("missing", absl::StrCat("[", absl::StrJoin(missing, ", "), "]"))
-      .AddJson("tasks", absl::StrCat("[", absl::StrJoin(tasks, ", "), "]"));
+      .Add("memory_warning", run.memory_warning())
+      .AddJson("tasks", absl::StrCat("[", absl::StrJoin(tasks, ", "), "]"))
+      .AddJson("tables", absl::StrCat("[", absl::StrJoin(tables, ", "), "]"));
   return json.ToString() + "\n";
 }
 

@@ -10,6 +10,7 @@
 namespace shoal {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -68,6 +69,28 @@ TEST(StatusReportTest, RestartsAndRollbacksAreShownOnceThereAreSome) {
               HasSubstr("rollbacks        3, the last from step 117 to 100: ps/0 came back"));
   EXPECT_THAT(StatusJson(run, kNow), HasSubstr("\"restarts\": 2"));
   EXPECT_THAT(StatusJson(run, kNow), HasSubstr("\"rollbacks\": 3"));
+}
+
+TEST(StatusReportTest, TablesAreShownWithTheirRowsMemoryGrowthAndReads) {
+  v1::GetRunStatusResponse run = TrainingRun();
+  EXPECT_THAT(StatusText(run, kNow), Not(HasSubstr("rows/s")));
+  v1::GetRunStatusResponse::Table* table = run.add_tables();
+  table->set_name("item");
+  table->set_rows(1234567);
+  table->set_bytes(96 << 20);
+  table->set_rows_per_second(1234);
+  table->set_keys_read(1000);
+  table->set_rows_found(973);
+  run.add_tables()->set_name("user");
+  run.set_memory_warning("ps/0 uses 93 MiB of 100");
+  const std::string text = StatusText(run, kNow);
+  EXPECT_THAT(text, HasSubstr("memory           ps/0 uses 93 MiB of 100\n"));
+  EXPECT_THAT(text, ContainsRegex("item +1234567 +96.0 +1234 +97.3%\n"));
+  EXPECT_THAT(text, ContainsRegex("user +0 +0.0 +0 +-\n"));
+  EXPECT_THAT(StatusJson(run, kNow),
+              HasSubstr("{\"table\": \"item\", \"rows\": 1234567, \"bytes\": 100663296, "
+                        "\"rows_per_second\": 1234, \"keys_read\": 1000, \"rows_found\": 973}"));
+  EXPECT_THAT(StatusJson(run, kNow), HasSubstr("\"memory_warning\": \"ps/0 uses 93 MiB of 100\""));
 }
 
 TEST(StatusReportTest, AnAgeOfZeroHasItsUnit) {

@@ -20,11 +20,11 @@ constexpr uint64_t kMessagesOfAWorker = 64 * kMebibyte;
 constexpr uint64_t kMessage = kMebibyte;  // Or one slice, if that is larger.
 constexpr uint64_t kProcess = 32 * kMebibyte;
 
+}  // namespace
+
 std::string InMebibytes(uint64_t bytes) {
   return absl::StrCat((bytes + kMebibyte - 1) / kMebibyte, " MiB");
 }
-
-}  // namespace
 
 MemoryBounds MemoryBoundsOf(uint64_t ps_memory, const MemoryLimit& kernel) {
   MemoryBounds bounds;
@@ -59,7 +59,7 @@ MemoryNeed EstimateMemory(const PartitionedStore& store, const MemoryUse& use,
   uint64_t message = kMessage;
   std::map<uint32_t, uint64_t> slots_of_variable;
   for (const uint32_t slice : store.owned()) {
-    if (store.table()[slice].is_bucket) continue;  // Its rows are counted while they grow.
+    if (store.table()[slice].is_bucket) continue;
     const uint32_t variable = store.table()[slice].variable;
     auto known = slots_of_variable.find(variable);
     if (known == slots_of_variable.end()) {

@@ -22,6 +22,9 @@ struct MemoryBounds {
   uint64_t staging = 0;
 };
 
+// Returns text such as "712 MiB", rounded up.
+std::string InMebibytes(uint64_t bytes);
+
 // Combines `ps_memory` (the run's cluster.ps_memory; 0: no limit) with the kernel's limit; the
 // lower one holds.
 MemoryBounds MemoryBoundsOf(uint64_t ps_memory, const MemoryLimit& kernel);
@@ -38,9 +41,10 @@ struct MemoryNeed {
   uint64_t messages = 0;  // Messages from workers that are being received.
   uint64_t copies = 0;    // Copies of messages that wait until another thread is done with a part.
   uint64_t process = 0;   // The program and its threads.
+  // The rows of tables are not in it: they are counted while they grow (TableMemory).
 
   uint64_t total() const;
-  // Returns text such as "712 MiB (values 240, ...)".
+  // Returns text such as "712 MiB (three versions of the values 240 MiB, ...)".
   std::string Describe() const;
 };
 

@@ -25,6 +25,7 @@
 #include "ps/ps_metrics.h"
 #include "ps/shard_checkpointer.h"
 #include "ps/snapshot.h"
+#include "ps/table_memory.h"
 #include "runtime/cluster/address.h"
 #include "runtime/observability/task_monitor.h"
 #include "runtime/rpc/chief_session.h"
@@ -84,20 +85,19 @@ class ParameterServer::Core : public ShardObserver,
   void OnChiefLost(const absl::Status& status) override { EndWith(status); }
   // TaskSource
   TaskStatus Status() const override;
-  void Collect(MetricPage* page) const override {
-    CollectPs(metrics_, options_.session.task.index, page);
-  }
+  void Collect(MetricPage* page) const override;
 
  private:
   absl::Status ListenOverGrpc();
   void OfferSharedMemory();
   ChiefReporter::Options ReporterOptions();
   ParameterServiceImpl::Options ServiceOptions();
-  ChiefSession::Options SessionOptions() const;
+  ChiefSession::Options SessionOptions();
 
   const Options options_;
   std::string address_;
   PsMetrics metrics_;
+  TableMemory table_memory_;
   std::atomic<uint64_t> loaded_lineage_{0};  // 0: none,
   std::atomic<uint64_t> wanted_lineage_{0};  // or not the one that the run is in.
   uint64_t newest_step_ = 0;                 // Of the observer's calls.
@@ -179,16 +179,26 @@ ParameterServiceImpl::Options ParameterServer::Core::ServiceOptions() {
     metrics_.variable_bytes.Set(static_cast<double>(bytes));
     metrics_.slices.Set(static_cast<double>(store.owned().size()));
   };
+  options.on_memory = [this](const v1::LoadSlicesRequest& request, const MemoryNeed& need,
+                             const MemoryBounds& bounds) {
+    std::vector<std::string> names;
+    for (const v1::VariableSpec& variable : request.variables()) names.push_back(variable.name());
+    table_memory_.StartLineage(need, bounds, std::move(names));
+  };
   options.on_cut_asked = [this](uint64_t version) { checkpointer_.Ask(version); };
   options.on_finish = [this](const absl::Status& run_failed) { EndWith(run_failed); };
   return options;
 }
 
-ChiefSession::Options ParameterServer::Core::SessionOptions() const {
+ChiefSession::Options ParameterServer::Core::SessionOptions() {
   ChiefSession::Options options = options_.session;
   options.task.job = Job::kPs;
   options.secure = options_.credentials != nullptr;
   options.address = address_;
+  options.add_to_heartbeat = [this](v1::HeartbeatRequest* request) {
+    const std::vector<TableUse> tables = shard_.TablesInUse();
+    if (!tables.empty()) *request->mutable_memory() = table_memory_.Describe(tables);
+  };
   return options;
 }
 
@@ -254,6 +264,12 @@ void ParameterServer::Core::OnEvents(SliceStoreEvents* events) {
     metrics_.step.Set(static_cast<double>(activity.step));
     session_->SetActivity(std::move(activity));
   }
+}
+
+void ParameterServer::Core::Collect(MetricPage* page) const {
+  CollectPs(metrics_, options_.session.task.index, page);
+  const std::vector<TableUse> tables = shard_.TablesInUse();
+  if (!tables.empty()) CollectTables(table_memory_.Describe(tables), page);
 }
 
 TaskStatus ParameterServer::Core::Status() const {

@@ -14,6 +14,7 @@
 #include "proto/v1/parameter_service.pb.h"
 #include "ps/memory_check.h"
 #include "ps/restored_slices.h"
+#include "ps/table_memory.h"
 #include "runtime/checkpoint/initial_model.h"
 #include "runtime/config/run_config.h"
 #include "runtime/plan/slice_table.h"
@@ -44,10 +45,9 @@ absl::StatusOr<std::vector<uint32_t>> OwnedSlices(const v1::ShardMap& map, const
   return owned;
 }
 
-// Checks that the ps may use the memory that the store needs. Call it before the store is loaded,
-// because then its values are not allocated yet.
-absl::Status CheckMemoryOf(const v1::LoadSlicesRequest& request, const StepPlan& plan,
-                           const MemoryBounds& bounds, const PartitionedStore& store) {
+// Returns what the store needs without the rows of its tables.
+MemoryNeed NeedOf(const v1::LoadSlicesRequest& request, const StepPlan& plan,
+                  const MemoryBounds& bounds, const PartitionedStore& store) {
   MemoryUse use;
   use.synchronous = IsSynchronous(request.run());
   use.replicas_to_aggregate = plan.replicas_to_aggregate();
@@ -57,7 +57,7 @@ absl::Status CheckMemoryOf(const v1::LoadSlicesRequest& request, const StepPlan&
   LOG(INFO) << "memory: at most about " << need.Describe() << "; " << bounds.limit.set_by
             << " allows " << (bounds.limit.bytes >> 20) << " MiB, "
             << (bounds.limit.available >> 20) << " MiB are free";
-  return CheckMemory(need, bounds);
+  return need;
 }
 
 }  // namespace
@@ -135,26 +135,34 @@ absl::StatusOr<std::unique_ptr<PartitionedStore>> ParameterServiceImpl::Load(
                    options_.ps_index, options_.num_parts);
   ASSIGN_OR_RETURN(std::unique_ptr<PartitionedStore> store,
                    PartitionedStore::Create(store_options, variables, table, parts));
-  RETURN_IF_ERROR(CheckMemoryOf(request, plan, bounds, *store));
-  if (request.checkpoint().empty() && !request.run().init_from().empty()) {
-    ASSIGN_OR_RETURN(const std::unique_ptr<InitialModel> model,
-                     InitialModel::Open(*options_.file_system, request.run(), variables, table));
-    RETURN_IF_ERROR(store->Load(load, *model));
-    store->ForgetEpochsBefore(request.first_kept_epoch());
-    return store;
-  }
-  if (request.checkpoint().empty()) {
-    InitialValues initial(variables, table, request.run().seed());
-    RETURN_IF_ERROR(store->Load(load, initial));
-    store->ForgetEpochsBefore(request.first_kept_epoch());
-    return store;
-  }
-  ASSIGN_OR_RETURN(const std::unique_ptr<RestoredSlices> saved,
-                   RestoredSlices::Open(options_.file_system, request, *store));
-  load.version = saved->version();
-  RETURN_IF_ERROR(store->Load(load, *saved));
+  // Before the values are allocated.
+  const MemoryNeed need = NeedOf(request, plan, bounds, *store);
+  RETURN_IF_ERROR(CheckMemory(need, bounds));
+  if (options_.on_memory != nullptr) options_.on_memory(request, need, bounds);
+  RETURN_IF_ERROR(Fill(request, variables, std::move(load), store.get()));
+  RETURN_IF_ERROR(CheckTables(need, store->TablesInUse(), bounds));
   store->ForgetEpochsBefore(request.first_kept_epoch());
   return store;
+}
+
+absl::Status ParameterServiceImpl::Fill(const v1::LoadSlicesRequest& request,
+                                        const std::vector<v1::VariableSpec>& variables,
+                                        SliceStore::LoadOptions options,
+                                        PartitionedStore* store) const {
+  if (!request.checkpoint().empty()) {
+    ASSIGN_OR_RETURN(const std::unique_ptr<RestoredSlices> saved,
+                     RestoredSlices::Open(options_.file_system, request, *store));
+    options.version = saved->version();
+    return store->Load(options, *saved);
+  }
+  if (!request.run().init_from().empty()) {
+    ASSIGN_OR_RETURN(
+        const std::unique_ptr<InitialModel> model,
+        InitialModel::Open(*options_.file_system, request.run(), variables, store->table()));
+    return store->Load(options, *model);
+  }
+  InitialValues initial(variables, store->table(), request.run().seed());
+  return store->Load(options, initial);
 }
 
 ParameterServiceImpl::Loaded ParameterServiceImpl::Describe(const PartitionedStore& store) {

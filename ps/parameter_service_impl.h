@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -13,6 +14,7 @@
 #include "base/file_system.h"
 #include "base/mutex.h"
 #include "proto/v1/parameter_service.pb.h"
+#include "ps/memory_check.h"
 #include "ps/parameter_shard.h"
 
 namespace shoal {
@@ -30,6 +32,11 @@ class ParameterServiceImpl {
     // Called when the lineage of `request` is about to be served from `store`.
     std::function<void(const v1::LoadSlicesRequest& request, const PartitionedStore& store)>
         on_load;
+    // Called before that with what the ps needs, without the rows of tables, and may use. May be
+    // null.
+    std::function<void(const v1::LoadSlicesRequest& request, const MemoryNeed& need,
+                       const MemoryBounds& bounds)>
+        on_memory;
     // Called when the chief requests a cut that no slice has passed yet, or that is made at once.
     // The shard's lock is held, as for on_load.
     std::function<void(uint64_t version)> on_cut_asked;
@@ -50,6 +57,10 @@ class ParameterServiceImpl {
  private:
   absl::StatusOr<std::unique_ptr<PartitionedStore>> Load(
       const v1::LoadSlicesRequest& request) const;
+  // Loads the checkpoint, the initial model or the initial values of the request.
+  absl::Status Fill(const v1::LoadSlicesRequest& request,
+                    const std::vector<v1::VariableSpec>& variables, SliceStore::LoadOptions options,
+                    PartitionedStore* store) const;
 
   // The state right after the load, before workers changed it. Repeated answers are the same; steps
   // that were applied since are reported as steps.

@@ -494,6 +494,15 @@ void ParameterShard::PassEventsOn(Served* served, SliceStoreEvents* events) {
   observer_->OnEvents(events);
 }
 
+std::vector<TableUse> ParameterShard::TablesInUse() const {
+  std::shared_ptr<Served> served;
+  {
+    MutexLock lock(&mutex_);
+    served = served_;
+  }
+  return served == nullptr ? std::vector<TableUse>() : served->store->TablesInUse();
+}
+
 void ParameterShard::Drain() {
   std::shared_ptr<Served> served;
   {

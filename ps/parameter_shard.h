@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "runtime/rpc/receiver_rules.h"
+#include "runtime/tables/table_use.h"
 #include "runtime/variables/partitioned_store.h"
 #include "runtime/variables/slice_store.h"
 #include "runtime/variables/variable_store.h"
@@ -187,6 +188,10 @@ class ParameterShard {
   // Calls Tick whenever it is due and returns after Drain. One thread runs it.
   void RunTimer();
 
+  // Returns the use of the tables that have buckets here; nothing while no lineage is served. Waits
+  // for no lock that is held while slices change or are copied.
+  std::vector<TableUse> TablesInUse() const;
+
   // Ends waiting pulls with UNAVAILABLE and refuses every later call. Idempotent.
   void Drain();
 
@@ -215,7 +220,7 @@ class ParameterShard {
   ShardObserver* const observer_;
 
   // Locks are taken in this order: mutex_, parts by index, events_mutex_ or timer_mutex_.
-  Mutex mutex_;
+  mutable Mutex mutex_;
   Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kBlank;
   uint64_t loading_lineage_ ABSL_GUARDED_BY(mutex_) = 0;
   std::unique_ptr<ReceiverRules> rules_ ABSL_GUARDED_BY(mutex_);

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "proto/v1/chief_service.pb.h"
 #include "runtime/observability/metric_page.h"
 #include "runtime/variables/contribution.h"
 
@@ -48,6 +49,31 @@ void CollectPs(const PsMetrics& metrics, uint32_t index, MetricPage* page) {
                    static_cast<double>(metrics.shard_bytes.value()));
   page->AddCounter("shoal_checkpoint_failures_total", "Checkpoints that could not be made.",
                    static_cast<double>(metrics.shard_failures.value()));
+}
+
+void CollectTables(const v1::PsMemory& memory, MetricPage* page) {
+  for (const v1::PsMemory::Table& table : memory.tables()) {
+    const MetricPage::Labels labels = {{"table", table.name()}};
+    page->AddGauge("shoal_table_rows", "Rows of the table that this ps stores.",
+                   static_cast<double>(table.rows()), labels);
+    page->AddGauge("shoal_table_bytes",
+                   "Memory of the table on this ps: rows, indexes, sums and the previous version.",
+                   static_cast<double>(table.bytes()), labels);
+    const auto add_reads = [&](const char* result, uint64_t keys) {
+      page->AddCounter("shoal_table_keys_read_total",
+                       "Keys that workers read, by whether the table had a row (stored) or the key "
+                       "read as its initial value (initial).",
+                       static_cast<double>(keys), {{"table", table.name()}, {"result", result}});
+    };
+    add_reads("stored", table.rows_found());
+    add_reads("initial", table.keys_read() - table.rows_found());
+  }
+  page->AddGauge("shoal_ps_memory_used_bytes",
+                 "Memory that this ps needs with its rows as they are, a checkpoint included.",
+                 static_cast<double>(memory.used()));
+  page->AddGauge("shoal_ps_memory_limit_bytes",
+                 "Memory that this ps may use; the run ends before it needs more.",
+                 static_cast<double>(memory.limit()));
 }
 
 }  // namespace shoal

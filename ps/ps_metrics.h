@@ -9,6 +9,9 @@
 namespace shoal {
 
 class MetricPage;
+namespace v1 {
+class PsMemory;
+}
 
 // Counters of a parameter server. Its parts add to them while they process steps.
 struct PsMetrics {
@@ -29,6 +32,8 @@ struct PsMetrics {
 };
 
 void CollectPs(const PsMetrics& metrics, uint32_t index, MetricPage* page);
+// The same for the tables of this ps and its memory.
+void CollectTables(const v1::PsMemory& memory, MetricPage* page);
 
 }  // namespace shoal
 

@@ -57,6 +57,7 @@ class AsyncMode : public TrainingMode {
 
   bool CanCut() const override;
   uint64_t RequestCut() override;
+  bool IsNearEnd() const override { return async_.ledger().is_at_end(); }
   bool SaveNow() override;
   uint64_t StepsPerEpoch() const override;
   bool IsUnderWay(uint64_t version) const override { return async_.IsUnderWay(version); }

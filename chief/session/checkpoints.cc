@@ -85,6 +85,7 @@ void Checkpoints::WriteManifest(const CutLedger::Complete& cut) {
   manifest.set_data_fingerprint(context_.model->data_fingerprint());
   manifest.set_optimizer(OptimizerName(run.optimizer()));
   if (ComputesInBfloat16(run)) manifest.set_compute_dtype("bfloat16");
+  if (context_.mode->IsFinalCut(cut.version)) context_.phases.OnTrained();
   // At the end of a run workers still have to evaluate; in a stop they have nothing left to do.
   if (context_.phases.is_interrupted() && context_.cuts.requested() &&
       context_.cuts.requested_version() <= cut.version) {

@@ -29,7 +29,7 @@ bool RunPhases::is_running() const {
 void RunPhases::Set(v1::RunState::Phase phase) {
   if (state_.phase() == phase) return;
   state_.set_phase(phase);
-  if (phase == v1::RunState::PHASE_DONE && is_interrupted_) {
+  if (phase == v1::RunState::PHASE_DONE && is_interrupted()) {
     state_.set_failure_code(static_cast<uint32_t>(absl::StatusCode::kCancelled));
     state_.set_message("stopped on request");
   }
@@ -40,15 +40,21 @@ void RunPhases::Set(v1::RunState::Phase phase) {
 }
 
 void RunPhases::Interrupt(const std::string& reason) {
-  is_interrupted_ = true;
+  is_asked_to_stop_ = true;
   log_->NoteEvent(absl::StrCat("stopping: ", reason));
 }
 
-void RunPhases::EndWith(const std::string& message, absl::StatusCode code) {
+void RunPhases::EndWith(const std::string& message, absl::StatusCode code, bool unless_trained) {
   if (is_over() || !ends_with_.ok()) return;
   ends_with_ = absl::Status(code, message);
-  is_interrupted_ = true;
+  unless_trained_ = unless_trained;
   log_->NoteTrouble(absl::StrCat("making a last checkpoint before the run fails: ", message));
+}
+
+void RunPhases::OnTrained() {
+  if (is_over() || ends_with_.ok() || !unless_trained_) return;
+  log_->NoteEvent(absl::StrCat("trained to its end in spite of: ", ends_with_.message()));
+  ends_with_ = absl::OkStatus();
 }
 
 void RunPhases::Finish(bool at_end, const std::string& checkpoint) {
@@ -56,7 +62,7 @@ void RunPhases::Finish(bool at_end, const std::string& checkpoint) {
   if (!ends_with_.ok()) {
     return SetFailed(absl::StrCat(ends_with_.message(), ". ", checkpoint), ends_with_.code());
   }
-  if (at_end) is_interrupted_ = false;
+  if (at_end) is_asked_to_stop_ = false;
   Set(v1::RunState::PHASE_DONE);
 }
 

@@ -35,7 +35,7 @@ class RunPhases {
   bool is_running() const;  // PHASE_TRAINING or PHASE_STOPPING.
   // The run makes a checkpoint and ends: a user has asked for that, or EndWith was called. It has
   // not reached its end by itself.
-  bool is_interrupted() const { return is_interrupted_; }
+  bool is_interrupted() const { return is_asked_to_stop_ || !ends_with_.ok(); }
   // No step will be completed any more.
   bool steps_have_ended() const { return steps_have_ended_; }
 
@@ -43,8 +43,11 @@ class RunPhases {
   void Interrupt(const std::string& reason);
   void EndSteps() { steps_have_ended_ = true; }
   // Interrupts the run because of an error, which becomes its failure in Finish. Does nothing in a
-  // run that is over or that already ends with an error.
-  void EndWith(const std::string& message, absl::StatusCode code);
+  // run that is over or that already ends with an error. With `unless_trained` the error is
+  // forgotten if all steps are applied before the run ends.
+  void EndWith(const std::string& message, absl::StatusCode code, bool unless_trained = false);
+  // All steps are applied, and the final checkpoint is being written.
+  void OnTrained();
   // Ends the run. `at_end`: it was trained to its end, whether a user asked for a stop or not.
   // Otherwise `checkpoint` says which one is its last; it is added to the message of an error.
   void Finish(bool at_end, const std::string& checkpoint);
@@ -66,9 +69,10 @@ class RunPhases {
   SessionLog* const log_;
   TrainingMode* mode_ = nullptr;
   v1::RunState state_;
-  bool is_interrupted_ = false;
+  bool is_asked_to_stop_ = false;
   bool steps_have_ended_ = false;
   absl::Status ends_with_;  // Of EndWith.
+  bool unless_trained_ = false;
   bool is_fenced_ = false;
 };
 

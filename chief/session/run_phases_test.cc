@@ -106,6 +106,22 @@ TEST_F(RunPhasesTest, AnErrorThatWaitsForTheLastCheckpointIsNotReplacedByALaterO
                                    "ps/0 is gone"));
 }
 
+TEST_F(RunPhasesTest, AnErrorThatOnlyTheRestOfTheTrainingWouldMeetIsForgottenAtTheEnd) {
+  phases_.EndWith("ps/0 is full", absl::StatusCode::kFailedPrecondition, /*unless_trained=*/true);
+  EXPECT_TRUE(phases_.is_interrupted());
+  phases_.OnTrained();
+  EXPECT_FALSE(phases_.is_interrupted());
+  phases_.Finish(/*at_end=*/true, "");
+  EXPECT_EQ(phases_.phase(), v1::RunState::PHASE_DONE);
+  EXPECT_TRUE(phases_.failure().ok());
+}
+
+TEST_F(RunPhasesTest, OtherErrorsRemainWhenTheRunIsTrained) {
+  phases_.EndWith("no worker is left", absl::StatusCode::kUnavailable);
+  phases_.OnTrained();
+  EXPECT_TRUE(phases_.is_interrupted());
+}
+
 using FencedRunTest = TrainingSessionTest;
 
 TEST_F(FencedRunTest, TheTasksOfAChiefThatIsFencedStartAgainAndTheChiefDoesNot) {

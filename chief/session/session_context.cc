@@ -66,8 +66,9 @@ bool SessionContext::EndsWithoutSteps() const {
          (phases.steps_have_ended() || membership.Live(Job::kWorker).empty());
 }
 
-void SessionContext::EndAfterCheckpoint(const std::string& message, absl::StatusCode code) {
-  phases.EndWith(message, code);
+void SessionContext::EndAfterCheckpoint(const std::string& message, absl::StatusCode code,
+                                        bool unless_trained) {
+  phases.EndWith(message, code, unless_trained);
   if (phases.is_over()) return;
   mode->RequestCut();
 }

@@ -13,6 +13,7 @@
 #include "chief/ledgers/cut_ledger.h"
 #include "chief/ledgers/evaluation_ledger.h"
 #include "chief/ledgers/membership.h"
+#include "chief/ledgers/table_ledger.h"
 #include "chief/session/reachability.h"
 #include "chief/session/run_phases.h"
 #include "chief/session/run_plan.h"
@@ -73,7 +74,8 @@ struct SessionContext {
   // Ends the run with an error after a last checkpoint of what all ps have applied. Every error
   // that strikes while all ps live ends the run here; the others call phases.Fail.
   void EndAfterCheckpoint(const std::string& message,
-                          absl::StatusCode code = absl::StatusCode::kFailedPrecondition);
+                          absl::StatusCode code = absl::StatusCode::kFailedPrecondition,
+                          bool unless_trained = false);
   // The last checkpoint of an interrupted run is durable, or cannot be made.
   void FinishInterrupted();
   // "The last checkpoint is that of step 7, step-7", as a part of a message.
@@ -93,6 +95,7 @@ struct SessionContext {
   Reachability reachability;
   std::vector<PsState> ps;
   CutLedger cuts;
+  TableLedger tables;
   TrainingProgress progress;
   uint64_t num_rollbacks = 0;
   v1::GetRunStatusResponse::Rollback last_rollback;

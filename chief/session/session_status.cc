@@ -128,6 +128,7 @@ v1::GetRunStatusResponse SessionStatus::Describe(absl::Time now) const {
   response.set_last_skipped(context_.last_skipped);
   response.set_failed_checkpoints(checkpoints_.num_failed());
   response.set_last_failure(checkpoints_.last_failure());
+  context_.tables.Describe(&response);
   response.set_rollbacks(context_.num_rollbacks);
   if (context_.num_rollbacks > 0) *response.mutable_last_rollback() = context_.last_rollback;
   if (options.manifest.has_value()) {

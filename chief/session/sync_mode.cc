@@ -129,8 +129,10 @@ bool SyncMode::CanReachCut() const {
          held_lines_.empty();
 }
 
+bool SyncMode::IsNearEnd() const { return newest_step_ + 2 >= context_.plan->last_step; }
+
 bool SyncMode::SaveNow() {
-  if (newest_step_ + 2 >= context_.plan->last_step) return false;
+  if (IsNearEnd()) return false;
   context_.cuts.Request(newest_step_ + 2);
   return true;
 }

@@ -49,6 +49,7 @@ class SyncMode : public TrainingMode {
   bool CanCut() const override;
   uint64_t RequestCut() override;
   bool CanReachCut() const override;
+  bool IsNearEnd() const override;
   bool SaveNow() override;
   uint64_t StepsPerEpoch() const override;
   absl::Status CheckVersion(uint64_t version) const override;

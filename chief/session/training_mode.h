@@ -96,6 +96,8 @@ class TrainingMode {
   virtual uint64_t RequestCut() = 0;
   // Returns whether the requested cut may become complete without another step.
   virtual bool CanReachCut() const { return false; }
+  // Returns whether the last steps are under way, so that the final cut is near.
+  virtual bool IsNearEnd() const { return false; }
   // Asks for a cut because enough time has passed. Returns false if the last cut of the run is
   // near.
   virtual bool SaveNow() = 0;

@@ -84,6 +84,7 @@ void TrainingSession::OnPsReplaced(absl::Time now, uint32_t index, uint64_t inca
   ps = PsState();
   ps.incarnation = incarnation;
   exports_.OnPsLost(index);
+  context_.tables.OnPsLost(index);
   context_.reachability.ForgetPs(index);
   roster_.UpdatePsAddresses();
   context_.mode->OnTaskLost(TaskId{Job::kPs, index}, incarnation);
@@ -94,11 +95,27 @@ void TrainingSession::OnPsReplaced(absl::Time now, uint32_t index, uint64_t inca
 
 absl::Status TrainingSession::Heartbeat(absl::Time now, const v1::HeartbeatRequest& request) {
   RETURN_IF_ERROR(admission_.CheckIdentity(now, request.identity()));
+  if (request.has_memory()) TakeMemory(now, request);
   if (!roster_.OnHeartbeat(now, request)) return absl::OkStatus();
   context_.mode->OnTaskLost(TaskOf(request.identity().member()), request.identity().incarnation());
   roster_.UpdateWorkers();
   roster_.UpdateMissing();
   return absl::OkStatus();
+}
+
+void TrainingSession::TakeMemory(absl::Time now, const v1::HeartbeatRequest& request) {
+  const v1::Identity& sender = request.identity();
+  if (TaskOf(sender.member()).job != Job::kPs) return;
+  TableLedger& tables = context_.tables;
+  tables.OnReport(now, sender.member().index(), sender.lineage(), request.memory());
+  const std::string warning = tables.Warning();
+  if (!warning.empty() && !std::exchange(has_warned_of_memory_, true)) context_.log.Warn(warning);
+  const RunPhases& phases = context_.phases;
+  if (!phases.is_running() || phases.is_interrupted() || context_.mode->IsNearEnd()) return;
+  const std::string why = tables.WhyFull();
+  if (why.empty()) return;
+  context_.EndAfterCheckpoint(why, absl::StatusCode::kFailedPrecondition, /*unless_trained=*/true);
+  Progress(now);
 }
 
 void TrainingSession::Disconnect(absl::Time now, const v1::Identity& identity) {

@@ -136,6 +136,8 @@ class TrainingSession {
  private:
   class AnswerHandler;
 
+  // Takes a ps's report about its tables: warns once, and ends the run before the ps has no room.
+  void TakeMemory(absl::Time now, const v1::HeartbeatRequest& request);
   // A new process has taken the place of a ps.
   void OnPsReplaced(absl::Time now, uint32_t index, uint64_t incarnation);
   void GoBack(absl::Time now, const std::string& reason);
@@ -153,6 +155,7 @@ class TrainingSession {
   Waits waits_;
   PsCommands commands_;
   SessionStatus status_;
+  bool has_warned_of_memory_ = false;
 };
 
 }  // namespace shoal

@@ -249,6 +249,7 @@ void Launcher::ShowProgress() {
     progress->SetPlan(PlanOf(options_.run, status->state()));
     ShowReturns(*status);
     ShowSkipped(*status);
+    ShowMemory(*status);
     ForgetCrashesOn(status->state());
     ShowFailure(*status);
   }
@@ -296,6 +297,12 @@ void Launcher::ShowSkipped(const v1::GetRunStatusResponse& status) {
   last_skipped_ = status.last_skipped();
   options_.progress->Print(
       absl::StrCat("warning: ", last_skipped_, " (", status.skipped_batches(), " so far)"));
+}
+
+void Launcher::ShowMemory(const v1::GetRunStatusResponse& status) {
+  if (memory_warning_is_shown_ || status.memory_warning().empty()) return;
+  memory_warning_is_shown_ = true;
+  options_.progress->Print(absl::StrCat("warning: ", status.memory_warning()));
 }
 
 void Launcher::ShowFailure(const v1::GetRunStatusResponse& status) {

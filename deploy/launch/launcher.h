@@ -174,6 +174,7 @@ class Launcher {
   void ShowReturns(const v1::GetRunStatusResponse& status);
   // Shows each batch that is skipped.
   void ShowSkipped(const v1::GetRunStatusResponse& status);
+  void ShowMemory(const v1::GetRunStatusResponse& status);
   // Warns when checkpoints begin to fail.
   void ShowFailure(const v1::GetRunStatusResponse& status);
   // Shows those of the lines in `all` that were not shown before.
@@ -205,7 +206,8 @@ class Launcher {
   uint64_t step_before_ = 0;    // The last step of an earlier start; 0 if none.
   bool resume_is_shown_ = false;
   std::string last_skipped_;  // The chief's last report of skipped batches.
-  uint64_t rollbacks_ = 0;    // The counts that the chief last reported,
+  bool memory_warning_is_shown_ = false;
+  uint64_t rollbacks_ = 0;  // The counts that the chief last reported,
   uint64_t failed_checkpoints_ = 0;
   std::string last_checkpoint_;  // and the newest that could be made.
   std::string checkpoint_failure_;

@@ -56,6 +56,7 @@ class SkippingChief : public TestChief {
     MutexLock lock(&mutex_);
     if (++crashes_ == 2) *status_.mutable_state()->add_skipped() = request.batch();
     if (crashes_ == 2) status_.set_last_skipped("batch 3 of epoch 0 is skipped: a crash");
+    if (crashes_ == 2) status_.set_memory_warning("ps/0 uses 93 MiB of 100");
     return absl::OkStatus();
   }
   absl::Status GetRunStatus(const v1::GetRunStatusRequest&,
@@ -89,6 +90,7 @@ TEST_F(LauncherTest, RestartsAfterCrashesOnABatchThatIsSkippedDoNotCount) {
   EXPECT_THAT(printed_, HasSubstr("worker/0 died (killed by SIGSEGV) on the same batch as a "
                                   "process before it; restarting it, which does not count"));
   EXPECT_THAT(printed_, HasSubstr("warning: batch 3 of epoch 0 is skipped: a crash"));
+  EXPECT_THAT(printed_, HasSubstr("warning: ps/0 uses 93 MiB of 100"));
   EXPECT_THAT(printed_, HasSubstr("worker/0 died (killed by SIGKILL); restarting it, 1 of 1"));
 }
 

@@ -191,7 +191,10 @@ constexpr FlagSpec kTable[] = {
      "much."},
     {"ps_memory", kTasks, kRunning, kText, "cluster.ps_memory", "N",
      "Bytes that each parameter server may use. A model that needs more is refused with a list of "
-     "its needs. Default: what its cgroup or the machine allows."},
+     "its needs. If the rows of tables grow beyond it, the run makes a checkpoint and ends with "
+     "exit "
+     "code 78; it continues with more ps or memory. Default: what its cgroup or the machine "
+     "allows."},
     {"ps_threads", kTasks, kRunning, kText, "cluster.ps_threads", "N",
      "How many threads of each ps add and apply contributions. Default, also for 0: as many as its "
      "machine has cores, at most 8."},

@@ -293,6 +293,23 @@ std::string Tasks(const RunPage& page) {
                                 rows));
 }
 
+std::string Tables(const RunPage& page) {
+  std::string rows;
+  for (const RunPage::Embeddings& table : page.tables) {
+    absl::StrAppend(
+        &rows, "<tr><th scope=\"row\">", EscapeHtml(table.name), "</th>",
+        NumberCell(absl::StrCat(table.rows)),
+        NumberCell(absl::StrFormat("%.1f", static_cast<double>(table.bytes) / (1 << 20))),
+        NumberCell(absl::StrFormat("%.0f", table.rows_per_second)),
+        NumberCell(table.found.has_value() ? absl::StrFormat("%.1f %%", 100 * *table.found) : "–"),
+        "</tr>\n");
+  }
+  if (rows.empty()) return "";
+  return Section(
+      "Tables",
+      Table("Tables", {"table", "#rows", "#MiB", "#new rows/s", "#reads that found a row"}, rows));
+}
+
 std::string Checkpoints(const RunPage& page) {
   std::string rows;
   for (const RunPage::Checkpoint& checkpoint : page.checkpoints) {
@@ -365,8 +382,8 @@ std::string RunPageHtml(const RunPage& page) {
   }
   absl::StrAppend(&html, "<main", IsOver(page) ? " data-over=\"1\"" : "", ">\n", Heading(page),
                   Notice(page), Progress(page), Figures(page), Charts(page), Events(page),
-                  Tasks(page), "<div class=\"pair\">", Checkpoints(page), Settings(page), "</div>",
-                  Footer(page), "</main>\n<script>", kRunPageScript,
+                  Tasks(page), Tables(page), "<div class=\"pair\">", Checkpoints(page),
+                  Settings(page), "</div>", Footer(page), "</main>\n<script>", kRunPageScript,
                   "</script>\n</body>\n</html>\n");
   return html;
 }

@@ -65,6 +65,15 @@ struct RunPage {
     std::vector<CurvePoint> train, test;
   };
 
+  // A table of embeddings.
+  struct Embeddings {
+    std::string name;
+    uint64_t rows = 0;
+    uint64_t bytes = 0;
+    double rows_per_second = 0;
+    std::optional<double> found;  // The part of the reads that found a row.
+  };
+
   std::string run_name;
   std::string run_directory;
   std::string description;  // "synchronous, 2 ps, 2 workers"
@@ -87,6 +96,7 @@ struct RunPage {
   absl::Time now;
   std::vector<std::pair<std::string, std::string>> settings;
   std::vector<Task> tasks;
+  std::vector<Embeddings> tables;       // Empty if the model has none.
   std::vector<Checkpoint> checkpoints;  // The newest first, as the events are.
   std::vector<Event> events;
   uint64_t num_events = 0;  // Since the chief began; only the newest are kept.

@@ -194,6 +194,18 @@ TEST(RunPageTest, ChartsDescribeThemselvesInWordsAndMarkTroubles) {
   EXPECT_THAT(html, HasSubstr("mean loss per example"));
 }
 
+TEST(RunPageTest, TablesAreShownIfTheModelHasSome) {
+  RunPage page = Training();
+  EXPECT_THAT(RunPageHtml(page), Not(HasSubstr("new rows/s")));
+  page.tables.push_back({"item<", 1234567, 96 << 20, 1234, 0.973});
+  page.tables.push_back({"user", 0, 0, 0, std::nullopt});
+  const std::string html = RunPageHtml(page);
+  EXPECT_THAT(html, HasSubstr("item&lt;"));
+  for (const char* words : {">1234567<", ">96.0<", ">1234<", ">97.3 %<", ">–<"}) {
+    EXPECT_THAT(html, HasSubstr(words));
+  }
+}
+
 TEST(RunPageTest, TasksAndCheckpointsHaveStatesInWords) {
   RunPage page = Training();
   RunPage::Task slow, missing;

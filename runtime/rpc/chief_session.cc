@@ -262,6 +262,7 @@ absl::Status ChiefSession::SendHeartbeat(Departure departure, const std::string&
     request.set_reaches_all_ps(activity_.reaches_all_ps);
     if (activity_.batch.has_value()) *request.mutable_batch() = ToProto(*activity_.batch);
   }
+  if (options_.add_to_heartbeat != nullptr) options_.add_to_heartbeat(&request);
   const bool leaving = departure != Departure::kNone;
   request.set_leaving(leaving);
   request.set_asked_to_leave(departure == Departure::kAskedToLeave);

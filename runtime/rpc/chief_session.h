@@ -23,6 +23,7 @@
 
 namespace shoal {
 namespace v1 {
+class HeartbeatRequest;
 class Identity;
 class ModelDeclaration;
 class RunConfig;
@@ -77,6 +78,8 @@ class ChiefSession {
     // Called while the chief does not answer; returns whether the run is known to be over. May be
     // null.
     std::function<bool()> is_over;
+    // Adds to every heartbeat what only this kind of task reports. May be null; it must not wait.
+    std::function<void(v1::HeartbeatRequest* request)> add_to_heartbeat;
     // How long the peers' certificates may be refused before this is an error: they may be about to
     // be renewed.
     absl::Duration refused_patience = absl::Seconds(12);

@@ -9,8 +9,9 @@
 namespace shoal {
 namespace {
 
-constexpr size_t kMostSlabBytes = size_t{64} << 10;
-constexpr size_t kChunkBytes = size_t{2} << 20;
+constexpr size_t kMostSlabBytes = size_t{8} << 10;
+constexpr size_t kFirstChunkBytes = size_t{64} << 10;
+constexpr size_t kMostChunkBytes = size_t{2} << 20;
 constexpr size_t kAlignment = 64;
 
 size_t RowsPerSlab(size_t row_floats) {
@@ -27,11 +28,10 @@ SlabPool::SlabPool(size_t row_floats)
     : row_floats_(row_floats),
       rows_per_slab_(RowsPerSlab(row_floats)),
       slab_bytes_((rows_per_slab_ * row_floats * sizeof(float) + kAlignment - 1) / kAlignment *
-                  kAlignment),
-      chunk_bytes_(std::max(slab_bytes_, kChunkBytes)) {}
+                  kAlignment) {}
 
 SlabPool::~SlabPool() {
-  for (char* const chunk : chunks_) munmap(chunk, chunk_bytes_);
+  for (const Chunk& chunk : chunks_) munmap(chunk.memory, chunk.bytes);
 }
 
 float* SlabPool::Allocate() {
@@ -41,15 +41,18 @@ float* SlabPool::Allocate() {
     free_.pop_back();
     return slab;
   }
-  if (chunks_.empty() || chunk_bytes_ - used_ < slab_bytes_) {
+  if (chunks_.empty() || chunks_.back().bytes - used_ < slab_bytes_) {
+    const size_t wanted = std::clamp<size_t>(bytes_ / 4, kFirstChunkBytes, kMostChunkBytes);
+    const size_t bytes = std::max(slab_bytes_, wanted);
     void* const memory =
-        mmap(nullptr, chunk_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(memory != MAP_FAILED) << "no memory for rows";
-    madvise(memory, chunk_bytes_, MADV_HUGEPAGE);
-    chunks_.push_back(static_cast<char*>(memory));
+    if (bytes >= kMostChunkBytes) madvise(memory, bytes, MADV_HUGEPAGE);
+    chunks_.push_back({static_cast<char*>(memory), bytes});
+    bytes_ += bytes;
     used_ = 0;
   }
-  char* const slab = chunks_.back() + used_;
+  char* const slab = chunks_.back().memory + used_;
   used_ += slab_bytes_;
   return reinterpret_cast<float*>(slab);
 }
@@ -61,7 +64,7 @@ void SlabPool::GiveBack(const std::vector<float*>& slabs) {
 
 uint64_t SlabPool::bytes() const {
   MutexLock lock(&mutex_);
-  return chunks_.size() * chunk_bytes_;
+  return bytes_;
 }
 
 RowSlabs::RowSlabs(SlabPool* pool)

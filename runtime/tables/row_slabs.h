@@ -9,8 +9,11 @@
 
 namespace shoal {
 
-// Gives memory for rows of one width in slabs of 32 to 64 KiB, cut from chunks of 2 MiB, for which
-// the kernel uses huge pages where it can. Thread-safe.
+// Gives memory for rows of one width in slabs of 4 to 8 KiB (or of one row, if that is larger). A
+// table has hundreds of buckets, and the last slab of each is half empty on average. Slabs are cut
+// from chunks, each a quarter as large as all before it, but at least 64 KiB and at most 2 MiB: the
+// kernel uses huge pages for the largest ones where it can. The memory of slabs that are given
+// back is kept for other slabs. Thread-safe.
 class SlabPool {
  public:
   // `row_floats` is the number of floats in a row, for its value and its slots; at least 1.
@@ -34,12 +37,16 @@ class SlabPool {
   const size_t row_floats_;
   const size_t rows_per_slab_;
   const size_t slab_bytes_;
-  const size_t chunk_bytes_;
 
+  struct Chunk {
+    char* memory = nullptr;
+    size_t bytes = 0;
+  };
   mutable Mutex mutex_;
-  std::vector<char*> chunks_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Chunk> chunks_ ABSL_GUARDED_BY(mutex_);
   size_t used_ ABSL_GUARDED_BY(mutex_) = 0;  // bytes of the last chunk
   std::vector<float*> free_ ABSL_GUARDED_BY(mutex_);
+  uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 // The rows of one bucket, by row number. A row never moves. Not thread-safe.

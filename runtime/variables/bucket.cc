@@ -17,12 +17,14 @@ constexpr size_t kScannedAtLeast = 64;
 
 }  // namespace
 
-Bucket::Bucket(const TableUpdater* updater, std::shared_ptr<SlabPool> pool)
+Bucket::Bucket(const TableUpdater* updater, std::shared_ptr<SlabPool> pool, TableCounts* counts)
     : updater_(*updater),
       dim_(updater->dim()),
+      counts_(counts),
       rows_(std::make_shared<StoredRows>(std::move(pool), updater->options().idle_updates)),
       scratch_(*updater) {
   CHECK_EQ(rows_->pool->row_floats(), updater->row_floats());
+  Count();
 }
 
 absl::Status Bucket::Load(uint64_t version, const BucketRows& rows) {
@@ -44,6 +46,7 @@ absl::Status Bucket::Load(uint64_t version, const BucketRows& rows) {
   for (size_t i = 0; i < rows.counted_keys.size(); ++i) {
     if (rows.counts[i] > 0) rows_->index.Insert(rows.counted_keys[i], kNoRow, rows.counts[i]);
   }
+  Count();
   return absl::OkStatus();
 }
 
@@ -58,6 +61,14 @@ uint64_t Bucket::bytes() const {
 uint64_t Bucket::bytes_of_cuts() const {
   MutexLock lock(&rows_->mutex);
   return rows_->bytes_of_cuts();
+}
+
+void Bucket::Count() {
+  const auto rows = static_cast<int64_t>(rows_->num_rows);
+  const auto bytes = static_cast<int64_t>(this->bytes());
+  counts_->Add(rows - counted_rows_, bytes - counted_bytes_);
+  counted_rows_ = rows;
+  counted_bytes_ = bytes;
 }
 
 uint64_t Bucket::Sums::bytes() const {
@@ -127,6 +138,7 @@ bool Bucket::Apply(const Step& step) {
   KeepForCuts(undo_.keys.size());
   RemoveSomeIdle(kScannedAtLeast + kScannedPerRow * undo_.keys.size(), step.value_version);
   sums_.Clear();
+  Count();
   return true;
 }
 
@@ -276,6 +288,7 @@ void Bucket::Read(uint64_t version, bool is_previous, absl::Span<const uint64_t>
                   float* values) const {
   constexpr size_t kGroup = 32;
   const RowIndex::Entry* entries[kGroup];
+  size_t found = 0;
   for (size_t begin = 0; begin < keys.size(); begin += kGroup) {
     const size_t n = std::min(kGroup, keys.size() - begin);
     rows_->index.Find(keys.subspan(begin, n), entries);
@@ -299,10 +312,12 @@ void Bucket::Read(uint64_t version, bool is_previous, absl::Span<const uint64_t>
       if (row == nullptr) {
         updater_.FillInitialValue(key, value);
       } else {
+        ++found;
         std::memcpy(value, row, dim_ * sizeof(float));
       }
     }
   }
+  counts_->AddReads(keys.size(), found);
 }
 
 const float* Bucket::ReadUndo(size_t place, uint64_t version) const {

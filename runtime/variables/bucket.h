@@ -14,6 +14,7 @@
 #include "runtime/tables/row_slabs.h"
 #include "runtime/tables/stored_rows.h"
 #include "runtime/tables/table_updater.h"
+#include "runtime/tables/table_use.h"
 #include "runtime/variables/row_payload.h"
 #include "runtime/variables/step_contributions.h"
 
@@ -35,8 +36,9 @@ namespace shoal {
 // For one thread at a time.
 class Bucket : public ContributionSum {
  public:
-  // The updater must outlive the bucket. `pool` is of updater->row_floats().
-  Bucket(const TableUpdater* updater, std::shared_ptr<SlabPool> pool);
+  // The updater and `counts`, those of all buckets of the table, must outlive the bucket. `pool` is
+  // of updater->row_floats().
+  Bucket(const TableUpdater* updater, std::shared_ptr<SlabPool> pool, TableCounts* counts);
 
   // Starts a lineage with the rows of a checkpoint. DATA_LOSS if they cannot be those of a bucket
   // at the version: keys that do not rise, arrays of different lengths, a number that is not
@@ -104,6 +106,8 @@ class Bucket : public ContributionSum {
     void Clear();
   };
 
+  // Brings the table's counts up to date.
+  void Count();
   bool ApplyBlock(size_t begin, size_t end, const TableUpdater::Update& update, uint64_t version);
   // Counts the key at this place of the undo list and returns its new row, or null if it is not
   // admitted yet.
@@ -116,6 +120,9 @@ class Bucket : public ContributionSum {
 
   const TableUpdater& updater_;
   const size_t dim_;
+  TableCounts* const counts_;
+  int64_t counted_rows_ = 0;  // what counts_ contains of this bucket
+  int64_t counted_bytes_ = 0;
   std::shared_ptr<StoredRows> rows_;  // another one after each Load
   size_t scanned_ = 0;                // where the search for idle rows continues
   TableUpdater::Scratch scratch_;

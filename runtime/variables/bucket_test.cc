@@ -19,6 +19,7 @@
 #include "base/status_matchers.h"
 #include "runtime/tables/bucket_rows.h"
 #include "runtime/tables/stored_rows.h"
+#include "runtime/tables/table_use.h"
 #include "runtime/variables/row_payload.h"
 #include "runtime/variables/staging_pool.h"
 #include "runtime/variables/step_contributions.h"
@@ -133,8 +134,9 @@ class SimpleBucket {
 // A bucket with the bookkeeping of its slice, as SliceStore combines them.
 class SyncBucket {
  public:
-  SyncBucket(const TableUpdater* updater, const std::shared_ptr<SlabPool>& pool)
-      : bucket_(updater, pool) {}
+  SyncBucket(const TableUpdater* updater, const std::shared_ptr<SlabPool>& pool,
+             TableCounts* counts)
+      : bucket_(updater, pool, counts) {}
 
   absl::Status Load(uint64_t version, const BucketRows& rows, uint32_t num_positions) {
     sync_.Reset(version, version, num_positions);
@@ -216,7 +218,7 @@ class BucketTest : public ::testing::Test {
   void Make(const TableOptions& options, uint32_t positions = 1) {
     updater_ = TableUpdater::Create(options, kSeed).value();
     pool_ = std::make_shared<SlabPool>(updater_->row_floats());
-    bucket_ = std::make_unique<SyncBucket>(updater_.get(), pool_);
+    bucket_ = std::make_unique<SyncBucket>(updater_.get(), pool_, &counts_);
     ASSERT_OK(bucket_->Load(0, BucketRows(), positions));
   }
 
@@ -240,6 +242,7 @@ class BucketTest : public ::testing::Test {
 
   std::unique_ptr<TableUpdater> updater_;
   std::shared_ptr<SlabPool> pool_;
+  TableCounts counts_;
   std::unique_ptr<SyncBucket> bucket_;
   uint64_t drawn_ = 0;
 };
@@ -399,7 +402,8 @@ TEST_F(BucketTest, ACheckpointOfRowsAndCountsContinuesWithTheSameBytes) {
   std::vector<Contribution> contributions;
   for (int i = 0; i < 40; ++i) contributions.push_back(RandomContribution(300, 60));
   for (uint64_t step = 0; step < 20; ++step) PushOne(step, contributions[step], bucket_.get());
-  SyncBucket copy(updater_.get(), pool_);
+  TableCounts counts;
+  SyncBucket copy(updater_.get(), pool_, &counts);
   ASSERT_OK(copy.Load(20, bucket_->Save(), 1));
   for (uint64_t step = 20; step < 40; ++step) {
     PushOne(step, contributions[step], bucket_.get());
@@ -530,6 +534,40 @@ TEST_F(BucketTest, RowsThatComeAndGoReuseTheirMemory) {
   }
   EXPECT_LT(bucket_->rows().num_rows(), 2000u);
   EXPECT_LE(bucket_->rows().bytes(), 2 * bytes);
+  EXPECT_EQ(counts_.rows(), bucket_->rows().num_rows());
+}
+
+TEST_F(BucketTest, TheCountsOfATableAreTheSumsOfItsBuckets) {
+  TableOptions options = Options(OptimizerKind::kAdagrad);
+  options.min_count = 2;
+  Make(options);
+  SyncBucket other(updater_.get(), pool_, &counts_);
+  ASSERT_OK(other.Load(0, {{1, 2}, {0, 0}, std::vector<float>(4 * kDim, 1), {}, {}}, 1));
+  EXPECT_EQ(counts_.rows(), 2u);
+  for (uint64_t step = 0; step < 200; ++step) {
+    PushOne(step, RandomContribution(3000, 100), bucket_.get());
+    PushOne(step, RandomContribution(300, 50), &other);
+    ASSERT_EQ(counts_.rows(), bucket_->rows().num_rows() + other.rows().num_rows());
+    ASSERT_EQ(counts_.bytes(), bucket_->rows().bytes() + other.rows().bytes());
+  }
+  EXPECT_GT(counts_.rows(), 2000u);
+  const uint64_t rows_of_other = other.rows().num_rows();
+  ASSERT_OK(bucket_->Load(0, BucketRows(), 1));
+  EXPECT_EQ(counts_.rows(), rows_of_other);
+}
+
+TEST_F(BucketTest, KeysThatAreReadAreCountedAndWhetherTheyHaveARow) {
+  Make(Options(OptimizerKind::kSgd));
+  PushOne(0, {{3, 5}, std::vector<float>(2 * kDim, 1)}, bucket_.get());
+  EXPECT_EQ(counts_.keys_read(), 0u);
+  std::vector<float> values(3 * kDim);
+  const std::vector<uint64_t> keys = {3, 4, 5};
+  bucket_->rows().Read(1, false, keys, values.data());
+  EXPECT_EQ(counts_.keys_read(), 3u);
+  EXPECT_EQ(counts_.rows_found(), 2u);
+  bucket_->rows().Read(0, true, keys, values.data());
+  EXPECT_EQ(counts_.keys_read(), 6u);
+  EXPECT_EQ(counts_.rows_found(), 2u) << "before the step no key had a row";
 }
 
 TEST(RowPayloadTest, KeysMustRiseAndLengthsFit) {

@@ -1,6 +1,7 @@
 #include "runtime/variables/partitioned_store.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -134,6 +135,23 @@ void PartitionedStore::ForgetEpochsBefore(uint32_t epoch) {
 
 void PartitionedStore::ApplyScale(uint64_t step, double scale) {
   for (const auto& part : parts_) part->ApplyScale(step, scale);
+}
+
+std::vector<TableUse> PartitionedStore::TablesInUse() const {
+  std::map<uint32_t, TableUse> all;
+  for (const auto& part : parts_) {
+    for (const TableUse& use : part->TablesInUse()) {
+      TableUse& sum = all[use.table];
+      sum.table = use.table;
+      sum.rows += use.rows;
+      sum.bytes += use.bytes;
+      sum.keys_read += use.keys_read;
+      sum.rows_found += use.rows_found;
+    }
+  }
+  std::vector<TableUse> uses;
+  for (const auto& [table, use] : all) uses.push_back(use);
+  return uses;
 }
 
 }  // namespace shoal

@@ -13,6 +13,7 @@
 
 #include "base/interval_set.h"
 #include "runtime/plan/slice_table.h"
+#include "runtime/tables/table_use.h"
 #include "runtime/variables/slice_source.h"
 #include "runtime/variables/slice_store.h"
 
@@ -67,6 +68,8 @@ class PartitionedStore {
   IntervalSet Applied(uint32_t epoch) const;
   void ForgetEpochsBefore(uint32_t epoch);
   void ApplyScale(uint64_t step, double scale);
+  // Any thread may call it, also while others use the parts.
+  std::vector<TableUse> TablesInUse() const;
 
  private:
   static constexpr uint8_t kNoPart = UINT8_MAX;

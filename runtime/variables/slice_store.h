@@ -16,6 +16,7 @@
 #include "runtime/plan/batch_key.h"
 #include "runtime/plan/slice_table.h"
 #include "runtime/plan/step_plan.h"
+#include "runtime/tables/table_use.h"
 #include "runtime/variables/batch_decisions.h"
 #include "runtime/variables/contribution.h"
 #include "runtime/variables/cut_tracker.h"
@@ -86,13 +87,6 @@ struct CutAnswer {
   uint64_t newest_version = 0;  // the highest of all slices
 };
 
-// The memory of one table in one store.
-struct TableUse {
-  uint32_t table = 0;  // its variable
-  uint64_t rows = 0;
-  uint64_t bytes = 0;
-};
-
 // The state of one ps (or, in LOCAL, of the process): its slices, each with its versions and the
 // contributions to its next step, and the chief's decisions about bad batches.
 //
@@ -158,8 +152,9 @@ class SliceStore {
   // values of the keys' rows one after another.
   PullAnswer ReadRows(uint32_t slice, uint64_t version, absl::Span<const uint64_t> keys,
                       float* values) const;
-  // Returns the memory of every table that has a bucket here.
-  std::vector<TableUse> TablesInUse() const;
+  // Returns the use of every table that has a bucket here. Any thread may call it, also while
+  // another thread uses the store.
+  std::vector<TableUse> TablesInUse() const { return tables_.InUse(); }
   // Returns the newest version and, in ASYNC, its value.
   PullAnswer PullNewest(uint32_t slice) const;
   // Returns kEveryVersion for a slice that receives no contributions.

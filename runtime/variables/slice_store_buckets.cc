@@ -1,5 +1,4 @@
 // Slices that are buckets of tables.
-#include <map>
 #include <vector>
 
 #include "base/status_macros.h"
@@ -30,23 +29,6 @@ PullAnswer SliceStore::ReadRows(uint32_t slice, uint64_t version, absl::Span<con
       options_.synchronous && state.sync.Find(version) == SyncSlice::Value::kPrevious;
   state.bucket->Read(options_.synchronous ? version : state.updates, is_previous, keys, values);
   return answer;
-}
-
-std::vector<TableUse> SliceStore::TablesInUse() const {
-  std::map<uint32_t, TableUse> uses;
-  for (const std::unique_ptr<StoreSlice>& state : states_) {
-    if (state->bucket == nullptr) continue;
-    TableUse& use = uses[table_[state->slice].variable];
-    use.rows += state->bucket->num_rows();
-    use.bytes += state->bucket->bytes();
-  }
-  std::vector<TableUse> all;
-  for (auto& [table, use] : uses) {
-    use.table = table;
-    use.bytes += tables_.pool_bytes(table);
-    all.push_back(use);
-  }
-  return all;
 }
 
 }  // namespace shoal

@@ -14,14 +14,31 @@ absl::Status StoreTables::Add(uint32_t variable, const v1::VariableSpec& spec,
   Table table;
   ASSIGN_OR_RETURN(table.updater, TableUpdater::Create(settings.options, seed));
   table.pool = std::make_shared<SlabPool>(table.updater->row_floats());
+  table.counts = std::make_unique<TableCounts>();
   ASSIGN_OR_RETURN(table.rate_index, rules->AddRate(settings.schedule));
   tables_.emplace(variable, std::move(table));
   return absl::OkStatus();
 }
 
-std::unique_ptr<Bucket> StoreTables::MakeBucket(uint32_t variable) const {
-  const Table& table = tables_.at(variable);
-  return std::make_unique<Bucket>(table.updater.get(), table.pool);
+std::unique_ptr<Bucket> StoreTables::MakeBucket(uint32_t variable) {
+  Table& table = tables_.at(variable);
+  table.has_buckets = true;
+  return std::make_unique<Bucket>(table.updater.get(), table.pool, table.counts.get());
+}
+
+std::vector<TableUse> StoreTables::InUse() const {
+  std::vector<TableUse> uses;
+  for (const auto& [variable, table] : tables_) {
+    if (!table.has_buckets) continue;
+    TableUse use;
+    use.table = variable;
+    use.rows = table.counts->rows();
+    use.bytes = table.counts->bytes() + table.pool->bytes();
+    use.keys_read = table.counts->keys_read();
+    use.rows_found = table.counts->rows_found();
+    uses.push_back(use);
+  }
+  return uses;
 }
 
 }  // namespace shoal

@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 
 #include "runtime/tables/row_slabs.h"
 #include "runtime/tables/table_updater.h"
+#include "runtime/tables/table_use.h"
 #include "runtime/variables/bucket.h"
 #include "runtime/variables/update_rules.h"
 #include "runtime/variables/variable_updater.h"
@@ -20,7 +22,8 @@ class VariableSpec;
 }
 
 // What the buckets of each table in one SliceStore share: how rows are updated, and the pool from
-// which they take memory. A table is known by the index of its variable. For one thread at a time.
+// which they take memory. A table is known by the index of its variable. For one thread at a time,
+// except for InUse.
 class StoreTables {
  public:
   // Adds the table of a variable, with its learning rate to `rules`. `seed` is the run's: the
@@ -29,18 +32,21 @@ class StoreTables {
                    uint64_t seed, UpdateRules* rules);
 
   // Returns an empty bucket of the table, which must outlive it.
-  std::unique_ptr<Bucket> MakeBucket(uint32_t variable) const;
+  std::unique_ptr<Bucket> MakeBucket(uint32_t variable);
   const TableUpdater& updater(uint32_t variable) const { return *tables_.at(variable).updater; }
   // Returns which of the rates of `rules` the table's rows are updated with.
   uint32_t rate_index(uint32_t variable) const { return tables_.at(variable).rate_index; }
-  // Returns the bytes of the memory for rows, in use or free.
-  uint64_t pool_bytes(uint32_t variable) const { return tables_.at(variable).pool->bytes(); }
+  // Returns the use of every table that has a bucket here. Any thread may call it once all buckets
+  // are made.
+  std::vector<TableUse> InUse() const;
 
  private:
   struct Table {
     std::unique_ptr<TableUpdater> updater;
     std::shared_ptr<SlabPool> pool;
+    std::unique_ptr<TableCounts> counts;
     uint32_t rate_index = 0;
+    bool has_buckets = false;
   };
 
   std::map<uint32_t, Table> tables_;  // Keyed by variable.

@@ -28,6 +28,7 @@
 #include "runtime/plan/slice_table.h"
 #include "runtime/tables/row_slabs.h"
 #include "runtime/tables/table_updater.h"
+#include "runtime/tables/table_use.h"
 #include "runtime/variables/bucket.h"
 #include "worker/replica/batch_keys.h"
 
@@ -58,7 +59,7 @@ class Table {
   Table(std::string name, const TableOptions& options, uint64_t num_keys, bool is_zipf)
       : name_(std::move(name)),
         updater_(TableUpdater::Create(options, 1).value()),
-        bucket_(updater_.get(), std::make_shared<SlabPool>(updater_->row_floats())) {
+        bucket_(updater_.get(), std::make_shared<SlabPool>(updater_->row_floats()), &counts_) {
     std::vector<float> row(updater_->row_floats(), 0.5f);
     BucketRows rows;
     for (uint64_t rank = 0; rank < num_keys; ++rank) rows.keys.push_back(MixBits(rank));
@@ -123,6 +124,7 @@ class Table {
  private:
   const std::string name_;
   const std::unique_ptr<TableUpdater> updater_;
+  TableCounts counts_;
   Bucket bucket_;
   std::vector<std::vector<uint64_t>> batches_;
   std::vector<float> gradients_, values_;

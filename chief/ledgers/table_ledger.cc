@@ -1,0 +1,156 @@
+#include "chief/ledgers/table_ledger.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace shoal {
+namespace {
+
+// The time over which growth is measured.
+constexpr absl::Duration kWindow = absl::Seconds(10);
+// Growth over a shorter time says little: reports come about every second.
+constexpr absl::Duration kShortestWindow = absl::Milliseconds(500);
+constexpr double kWarnPart = 0.9;
+// How much time the run has for its last checkpoint: a report, and the two steps until the cut.
+constexpr double kSecondsAhead = 2;
+// The tables that a message names.
+constexpr size_t kMostNamed = 3;
+
+std::string InMebibytes(double bytes) { return absl::StrFormat("%.0f MiB", bytes / (1 << 20)); }
+
+// "item with 1200000 rows (310 MiB), user with 40000 rows (12 MiB) and 24 more"
+std::string LargestTables(const v1::PsMemory& memory) {
+  std::vector<const v1::PsMemory::Table*> tables;
+  for (const v1::PsMemory::Table& table : memory.tables()) tables.push_back(&table);
+  std::stable_sort(tables.begin(), tables.end(),
+                   [](const auto* a, const auto* b) { return a->bytes() > b->bytes(); });
+  std::vector<std::string> named;
+  for (size_t i = 0; i < std::min(kMostNamed, tables.size()); ++i) {
+    named.push_back(absl::StrFormat("%s with %d rows (%s)", tables[i]->name(), tables[i]->rows(),
+                                    InMebibytes(static_cast<double>(tables[i]->bytes()))));
+  }
+  std::string text = absl::StrJoin(named, ", ");
+  if (tables.size() > kMostNamed)
+    absl::StrAppend(&text, " and ", tables.size() - kMostNamed, " more");
+  return text;
+}
+
+std::string Remedy(const v1::PsMemory& memory) {
+  return absl::StrCat("use more ps (--num_ps_tasks), ",
+                      memory.limit_set_by() == "cluster.ps_memory"
+                          ? "raise --ps_memory"
+                          : "use machines with more memory",
+                      ", or set `expiry` or `admission` in the tables");
+}
+
+std::string UsedOf(const v1::PsMemory& memory) {
+  return absl::StrCat(InMebibytes(static_cast<double>(memory.used())), " of the ",
+                      InMebibytes(static_cast<double>(memory.limit())), " that ",
+                      memory.limit_set_by(), " allows");
+}
+
+}  // namespace
+
+void TableLedger::OnReport(absl::Time now, uint32_t ps, uint64_t lineage,
+                           const v1::PsMemory& memory) {
+  Ps& known = ps_[ps];
+  if (known.lineage != lineage) known.samples.clear();
+  known.lineage = lineage;
+  known.memory = memory;
+  Sample& sample = known.samples.emplace_back();
+  sample.time = now;
+  sample.used = memory.used();
+  for (const v1::PsMemory::Table& table : memory.tables()) sample.rows[table.name()] = table.rows();
+  while (now - known.samples.front().time > kWindow && known.samples.size() > 2) {
+    known.samples.pop_front();
+  }
+}
+
+double TableLedger::Ps::BytesPerSecond() const {
+  const absl::Duration time = samples.back().time - samples.front().time;
+  if (time < kShortestWindow || samples.back().used <= samples.front().used) return 0;
+  return static_cast<double>(samples.back().used - samples.front().used) /
+         absl::ToDoubleSeconds(time);
+}
+
+double TableLedger::Ps::RowsPerSecond(const std::string& table) const {
+  const absl::Duration time = samples.back().time - samples.front().time;
+  const auto first = samples.front().rows.find(table);
+  const auto last = samples.back().rows.find(table);
+  if (time < kShortestWindow || first == samples.front().rows.end() ||
+      last == samples.back().rows.end()) {
+    return 0;
+  }
+  return (static_cast<double>(last->second) - static_cast<double>(first->second)) /
+         absl::ToDoubleSeconds(time);
+}
+
+double TableLedger::Ps::part() const {
+  if (memory.limit() == 0) return 0;
+  return static_cast<double>(memory.used()) / static_cast<double>(memory.limit());
+}
+
+bool TableLedger::Ps::IsFull() const {
+  if (memory.limit() == 0 || part() < kWarnPart) return false;
+  const double soon = static_cast<double>(memory.used()) + kSecondsAhead * BytesPerSecond();
+  return soon > static_cast<double>(memory.limit());
+}
+
+const std::pair<const uint32_t, TableLedger::Ps>& TableLedger::Fullest() const {
+  return *std::max_element(ps_.begin(), ps_.end(), [](const auto& a, const auto& b) {
+    return a.second.part() < b.second.part();
+  });
+}
+
+std::string TableLedger::Warning() const {
+  if (ps_.empty()) return "";
+  const auto& [index, ps] = Fullest();
+  if (ps.part() < kWarnPart) return "";
+  const double growth = ps.BytesPerSecond();
+  const double room =
+      static_cast<double>(ps.memory.limit()) - static_cast<double>(ps.memory.used());
+  const std::string when =
+      growth > 0
+          ? absl::StrFormat("it grows by %.1f MiB per second and will be full in about %s",
+                            growth / (1 << 20),
+                            absl::FormatDuration(absl::Trunc(
+                                absl::Seconds(std::max(room, 0.0) / growth) + absl::Seconds(1),
+                                absl::Seconds(1))))
+          : "it does not grow now";
+  return absl::StrFormat(
+      "ps/%d uses %s: %s; %s. When it is full, the run makes a checkpoint and ends: "
+      "%s",
+      index, UsedOf(ps.memory), LargestTables(ps.memory), when, Remedy(ps.memory));
+}
+
+std::string TableLedger::WhyFull() const {
+  for (const auto& [index, ps] : ps_) {
+    if (!ps.IsFull()) continue;
+    return absl::StrFormat("ps/%d is full, with %s: %s. To continue from the last checkpoint, %s",
+                           index, UsedOf(ps.memory), LargestTables(ps.memory), Remedy(ps.memory));
+  }
+  return "";
+}
+
+void TableLedger::Describe(v1::GetRunStatusResponse* response) const {
+  std::map<std::string, v1::GetRunStatusResponse::Table> tables;
+  for (const auto& [index, ps] : ps_) {
+    for (const v1::PsMemory::Table& part : ps.memory.tables()) {
+      v1::GetRunStatusResponse::Table& table = tables[part.name()];
+      table.set_name(part.name());
+      table.set_rows(table.rows() + part.rows());
+      table.set_bytes(table.bytes() + part.bytes());
+      table.set_rows_per_second(table.rows_per_second() + ps.RowsPerSecond(part.name()));
+      table.set_keys_read(table.keys_read() + part.keys_read());
+      table.set_rows_found(table.rows_found() + part.rows_found());
+    }
+  }
+  for (auto& [name, table] : tables) *response->add_tables() = std::move(table);
+  response->set_memory_warning(Warning());
+}
+
+}  // namespace shoal

@@ -1,0 +1,61 @@
+#ifndef SHOAL_CHIEF_LEDGERS_TABLE_LEDGER_H_
+#define SHOAL_CHIEF_LEDGERS_TABLE_LEDGER_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/time/time.h"
+
+#include "proto/v1/chief_service.pb.h"
+
+namespace shoal {
+
+// Keeps what the ps report about the rows of tables and their memory: how fast they grow, and which
+// ps will soon have no room. Single-threaded.
+class TableLedger {
+ public:
+  // Takes a report of a ps that serves `lineage`. A report of another lineage than the one before
+  // begins the growth anew, because the ps has loaded other rows.
+  void OnReport(absl::Time now, uint32_t ps, uint64_t lineage, const v1::PsMemory& memory);
+  // The ps has lost its rows.
+  void OnPsLost(uint32_t ps) { ps_.erase(ps); }
+
+  // Names the ps with the least room if it has used 90 % of its memory, with its tables, how fast
+  // it grows, when it will be full, and what to do. Otherwise empty.
+  std::string Warning() const;
+  // Says which ps is full, or will be within two seconds at its growth, and what to do. Otherwise
+  // empty.
+  std::string WhyFull() const;
+
+  // Adds the tables, in the order of their names, and the warning.
+  void Describe(v1::GetRunStatusResponse* response) const;
+
+ private:
+  struct Sample {
+    absl::Time time;
+    uint64_t used = 0;
+    std::map<std::string, uint64_t> rows;  // by table
+  };
+  struct Ps {
+    uint64_t lineage = 0;
+    v1::PsMemory memory;         // the newest report
+    std::deque<Sample> samples;  // of the last seconds, the oldest first; never empty
+
+    double BytesPerSecond() const;
+    double RowsPerSecond(const std::string& table) const;
+    // The part of the limit that is used.
+    double part() const;
+    bool IsFull() const;
+  };
+  // Returns the ps that has used the largest part of its memory; ps_ is not empty.
+  const std::pair<const uint32_t, Ps>& Fullest() const;
+
+  std::map<uint32_t, Ps> ps_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_CHIEF_LEDGERS_TABLE_LEDGER_H_

@@ -1,0 +1,149 @@
+#include "chief/ledgers/table_ledger.h"
+
+#include <string>
+
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "proto/v1/chief_service.pb.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr uint64_t kMebibyte = 1 << 20;
+const absl::Time kStart = absl::UnixEpoch();
+
+// A ps with 1000 MiB for the table "item" and the small table "user".
+v1::PsMemory MemoryOf(uint64_t used, uint64_t rows) {
+  v1::PsMemory memory;
+  memory.set_used(used * kMebibyte);
+  memory.set_limit(1000 * kMebibyte);
+  memory.set_limit_set_by("cluster.ps_memory");
+  v1::PsMemory::Table* user = memory.add_tables();
+  user->set_name("user");
+  user->set_rows(5);
+  user->set_bytes(kMebibyte);
+  v1::PsMemory::Table* item = memory.add_tables();
+  item->set_name("item");
+  item->set_rows(rows);
+  item->set_bytes(used / 2 * kMebibyte);
+  item->set_keys_read(2 * rows);
+  item->set_rows_found(rows);
+  return memory;
+}
+
+TEST(TableLedgerTest, KnowsNothingBeforeTheFirstReport) {
+  const TableLedger ledger;
+  v1::GetRunStatusResponse status;
+  ledger.Describe(&status);
+  EXPECT_EQ(status.tables_size(), 0);
+  EXPECT_THAT(status.memory_warning(), IsEmpty());
+  EXPECT_THAT(ledger.WhyFull(), IsEmpty());
+}
+
+TEST(TableLedgerTest, AddsUpTheTablesOfAllPsAndTheirGrowth) {
+  TableLedger ledger;
+  for (int second = 0; second <= 4; ++second) {
+    const absl::Time now = kStart + absl::Seconds(second);
+    ledger.OnReport(now, 0, 1, MemoryOf(100, 1000 + 100 * second));
+    ledger.OnReport(now, 1, 1, MemoryOf(200, 3000 + 10 * second));
+  }
+  v1::GetRunStatusResponse status;
+  ledger.Describe(&status);
+  ASSERT_EQ(status.tables_size(), 2);
+  const v1::GetRunStatusResponse::Table& item = status.tables(0);
+  EXPECT_EQ(item.name(), "item");
+  EXPECT_EQ(item.rows(), 1400u + 3040u);
+  EXPECT_EQ(item.bytes(), 150 * kMebibyte);
+  EXPECT_EQ(item.rows_per_second(), 110);
+  EXPECT_EQ(item.keys_read(), 2 * item.rows());
+  EXPECT_EQ(item.rows_found(), item.rows());
+  EXPECT_EQ(status.tables(1).name(), "user");
+  EXPECT_EQ(status.tables(1).rows(), 10u);
+  EXPECT_EQ(status.tables(1).rows_per_second(), 0);
+  EXPECT_THAT(status.memory_warning(), IsEmpty());
+}
+
+TEST(TableLedgerTest, WarnsFromNineTenthsOnWithTheTablesTheTimeAndTheRemedy) {
+  TableLedger ledger;
+  ledger.OnReport(kStart, 0, 1, MemoryOf(500, 1000));
+  ledger.OnReport(kStart, 1, 1, MemoryOf(899, 1000));
+  EXPECT_THAT(ledger.Warning(), IsEmpty());
+  for (int second = 0; second <= 10; ++second) {
+    ledger.OnReport(kStart + absl::Seconds(second), 1, 1, MemoryOf(900 + 2 * second, 7000));
+  }
+  const std::string warning = ledger.Warning();
+  EXPECT_THAT(warning,
+              HasSubstr("ps/1 uses 920 MiB of the 1000 MiB that cluster.ps_memory allows"));
+  EXPECT_THAT(warning, HasSubstr("item with 7000 rows (460 MiB), user with 5 rows (1 MiB)"));
+  EXPECT_THAT(warning, HasSubstr("grows by 2.1 MiB per second and will be full in about 39s"));
+  EXPECT_THAT(warning, HasSubstr("use more ps (--num_ps_tasks), raise --ps_memory, or set "
+                                 "`expiry` or `admission`"));
+  EXPECT_THAT(ledger.WhyFull(), IsEmpty());
+  v1::GetRunStatusResponse status;
+  ledger.Describe(&status);
+  EXPECT_EQ(status.memory_warning(), warning);
+}
+
+TEST(TableLedgerTest, APsIsFullTwoSecondsBeforeItWouldPassItsLimit) {
+  TableLedger ledger;
+  for (int second = 0; second <= 4; ++second) {
+    ledger.OnReport(kStart + absl::Seconds(second), 0, 1, MemoryOf(860 + 20 * second, 1000));
+  }
+  EXPECT_THAT(ledger.WhyFull(), IsEmpty());  // 940 MiB, and 40 in two seconds.
+  ledger.OnReport(kStart + absl::Seconds(5), 0, 1, MemoryOf(965, 1000));
+  const std::string why = ledger.WhyFull();
+  EXPECT_THAT(why, HasSubstr("ps/0 is full"));
+  EXPECT_THAT(why, HasSubstr("965 MiB of the 1000 MiB"));
+  EXPECT_THAT(why, HasSubstr("use more ps (--num_ps_tasks)"));
+}
+
+TEST(TableLedgerTest, APsThatDoesNotGrowIsFullOnlyAboveItsLimit) {
+  TableLedger ledger;
+  for (int second = 0; second <= 20; ++second) {
+    ledger.OnReport(kStart + absl::Seconds(second), 0, 1, MemoryOf(1000, 7));
+  }
+  EXPECT_THAT(ledger.WhyFull(), IsEmpty());
+  EXPECT_THAT(ledger.Warning(), HasSubstr("it does not grow now"));
+  ledger.OnReport(kStart + absl::Seconds(21), 0, 1, MemoryOf(1001, 7));
+  EXPECT_THAT(ledger.WhyFull(), HasSubstr("ps/0 is full"));
+}
+
+// Rows that are loaded at once are not growth.
+TEST(TableLedgerTest, GrowthBeginsAnewWithALineageAndInAnotherProcess) {
+  TableLedger ledger;
+  ledger.OnReport(kStart, 0, 1, MemoryOf(100, 10));
+  ledger.OnReport(kStart + absl::Seconds(1), 0, 2, MemoryOf(950, 10000));
+  EXPECT_THAT(ledger.Warning(), HasSubstr("it does not grow now"));
+  ledger.OnPsLost(0);
+  EXPECT_THAT(ledger.Warning(), IsEmpty());
+  ledger.OnReport(kStart + absl::Seconds(2), 0, 2, MemoryOf(990, 10000));
+  EXPECT_THAT(ledger.WhyFull(), IsEmpty());
+}
+
+TEST(TableLedgerTest, GrowthIsThatOfTheLastSeconds) {
+  TableLedger ledger;
+  for (int second = 0; second <= 60; ++second) {
+    const uint64_t used = second < 30 ? 30 * second : 900;
+    ledger.OnReport(kStart + absl::Seconds(second), 0, 1, MemoryOf(used, 100 * used));
+  }
+  EXPECT_THAT(ledger.Warning(), HasSubstr("it does not grow now"));
+  EXPECT_THAT(ledger.Warning(), Not(HasSubstr("per second")));
+}
+
+TEST(TableLedgerTest, AnotherLimitThanThatOfTheRunHasItsOwnRemedy) {
+  TableLedger ledger;
+  v1::PsMemory memory = MemoryOf(950, 10);
+  memory.set_limit_set_by("the machine");
+  ledger.OnReport(kStart, 0, 1, memory);
+  EXPECT_THAT(ledger.Warning(), HasSubstr("that the machine allows"));
+  EXPECT_THAT(ledger.Warning(), HasSubstr("use machines with more memory"));
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,53 @@
+#include "ps/table_memory.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace shoal {
+
+uint64_t BytesOf(absl::Span<const TableUse> tables) {
+  uint64_t bytes = 0;
+  for (const TableUse& use : tables) bytes += use.bytes;
+  return bytes;
+}
+
+absl::Status CheckTables(const MemoryNeed& need, absl::Span<const TableUse> tables,
+                         const MemoryBounds& bounds) {
+  const uint64_t bytes = BytesOf(tables);
+  if (bytes + need.total() <= bounds.limit.bytes) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the rows of this ps's tables need ", InMebibytes(bytes), " and everything else ",
+      need.Describe(), ", but ", bounds.limit.set_by, " allows ", InMebibytes(bounds.limit.bytes),
+      "; use more ps tasks (--num_ps_tasks), a larger --ps_memory, or machines with "
+      "more memory"));
+}
+
+void TableMemory::StartLineage(const MemoryNeed& need, const MemoryBounds& bounds,
+                               std::vector<std::string> variables) {
+  MutexLock lock(&mutex_);
+  others_ = need.total();
+  limit_ = bounds.limit.bytes;
+  limit_set_by_ = bounds.limit.set_by;
+  names_ = std::move(variables);
+}
+
+v1::PsMemory TableMemory::Describe(absl::Span<const TableUse> tables) const {
+  v1::PsMemory memory;
+  MutexLock lock(&mutex_);
+  for (const TableUse& use : tables) {
+    if (use.table >= names_.size()) continue;
+    v1::PsMemory::Table* table = memory.add_tables();
+    table->set_name(names_[use.table]);
+    table->set_rows(use.rows);
+    table->set_bytes(use.bytes);
+    table->set_keys_read(use.keys_read);
+    table->set_rows_found(use.rows_found);
+  }
+  memory.set_used(others_ + BytesOf(tables));
+  memory.set_limit(limit_);
+  memory.set_limit_set_by(limit_set_by_);
+  return memory;
+}
+
+}  // namespace shoal

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""A run whose tables outgrow a ps: it ends after a checkpoint, says what to do, and continues with more ps."""
+import hashlib
+import json
+import pathlib
+import re
+import subprocess
+
+import cluster
+
+GROWING = str(pathlib.Path(__file__).resolve().parent / "growing.textproto")
+STEPS = 400
+MEMORY = "--ps_memory=134217728"  # 128 MiB: too little for one ps, enough for each of three.
+
+
+def rows_of(run):
+    """Exports the tables of the newest checkpoint; a digest of each file."""
+    tables = run.out / "tables"
+    done = subprocess.run([cluster.shoal_binary(), "export", str(run.out), f"--tables={tables}"], capture_output=True,
+                          text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(tables.glob("*.npy"))}
+
+
+def check_steps(run):
+    lines = [line["step"] for line in run.metrics()]
+    assert lines == list(range(1, STEPS + 1)), f"steps {lines[:3]}..{lines[-3:]}"
+
+
+def status(run):
+    asked = subprocess.run([cluster.shoal_binary(), "status", str(run.out), "--json"], capture_output=True, text=True,
+                           timeout=90, check=False)
+    assert asked.returncode == 0, asked.stdout + asked.stderr
+    return json.loads(asked.stdout)
+
+
+def full_ps_ends_the_run_which_continues_with_more():
+    with cluster.Run(GROWING, "--num_ps_tasks=2", "--num_replicas=2") as unbounded:
+        unbounded.start()
+        unbounded.wait_for_step(50)
+        tables = {table["table"]: table for table in status(unbounded)["tables"]}
+        assert len(tables) == 52, sorted(tables)
+        assert sum(table["rows"] for table in tables.values()) > 1000, tables
+        assert all(0 <= t["rows_found"] <= t["keys_read"] > 0 for t in tables.values()), tables
+        assert unbounded.wait() == 0, unbounded.logs()
+        assert "warning: ps/" not in unbounded.output, unbounded.output
+        check_steps(unbounded)
+        expected = rows_of(unbounded), unbounded.digest()
+    with cluster.Run(GROWING, "--num_ps_tasks=1", "--num_replicas=2", MEMORY) as run:
+        run.finish(code=78)
+        end = re.search(r"ps/0 is full, with (\d+) MiB of the 128 MiB that cluster\.ps_memory allows.*", run.output)
+        assert end, run.output
+        for words in ("use more ps (--num_ps_tasks), raise --ps_memory", "The last checkpoint is that of step"):
+            assert words in end.group(0), end.group(0)
+        run.assert_nothing_left()
+        last = run.step()
+        assert 0 < last < STEPS, last
+        with cluster.Run(GROWING, "--num_ps_tasks=3", "--num_replicas=1", MEMORY, out=run.out) as continued:
+            continued.finish()
+            check_steps(continued)
+            rows, digest = rows_of(continued), continued.digest()
+            other = sorted(name for name in rows if rows[name] != expected[0][name])
+            assert not other, f"other rows: {', '.join(other)}"
+            assert digest == expected[1], "other dense variables"
+
+
+if __name__ == "__main__":
+    cluster.main([full_ps_ends_the_run_which_continues_with_more])
