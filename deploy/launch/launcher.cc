@@ -18,14 +18,12 @@
 #include "deploy/launch/chief_link.h"
 #include "deploy/launch/gpu_line.h"
 #include "deploy/launch/reconstructed_summary.h"
+#include "deploy/launch/run_display.h"
 #include "deploy/launch/task_places.h"
 #include "runtime/cluster/address.h"
 #include "runtime/cluster/cluster_spec.h"
 #include "runtime/config/run_config.h"
-#include "runtime/observability/metrics_progress.h"
 #include "runtime/observability/progress.h"
-#include "runtime/observability/summary.h"
-#include "runtime/plan/step_plan.h"
 #include "runtime/process/shutdown.h"
 #include "runtime/task/monitoring_port.h"
 
@@ -39,27 +37,6 @@ constexpr absl::Duration kOutsidersEnd = absl::Seconds(2);
 // How long a task on another host may take to end at once.
 constexpr absl::Duration kFarEnd = absl::Seconds(10);
 
-ProgressPlan PlanOf(const v1::RunConfig& run, const v1::RunState& state) {
-  const absl::StatusOr<StepPlan> steps = StepPlan::FromProto(state.plan());
-  return steps.ok() ? ProgressPlanOf(*steps, state.last_step(), run.num_epochs()) : ProgressPlan();
-}
-
-// Returns the text to show instead of numbers while the run does not train; "" while it does.
-std::string ActivityOf(const v1::RunState& state) {
-  switch (state.phase()) {
-    case v1::RunState::PHASE_WAITING:
-      return state.waiting_for().empty()
-                 ? "waiting for tasks"
-                 : absl::StrCat("waiting for ", absl::StrJoin(state.waiting_for(), ", "));
-    case v1::RunState::PHASE_PREPARING:
-      return "preparing the variables";
-    case v1::RunState::PHASE_STOPPING:
-      return "writing the last checkpoint";
-    default:
-      return "";
-  }
-}
-
 // Returns the incarnation that the chief last listed; 0 if none.
 uint64_t NewestListed(const ChiefLink* link, TaskId task) {
   const std::optional<v1::GetRunStatusResponse> status =
@@ -69,6 +46,16 @@ uint64_t NewestListed(const ChiefLink* link, TaskId task) {
     if (TaskOf(listed.member()) == task) return listed.incarnation();
   }
   return 0;
+}
+
+// Returns the address at which the task serves /metrics.
+std::string MetricsAddressOf(TaskId task, const Launcher::Options& options) {
+  const std::string& address = options.metrics_address;
+  if (task.job == Job::kChief) return address;
+  if (options.places != nullptr && !IsWildcardAddress(address)) {
+    return options.places->ListenAddress(task);
+  }
+  return WithPort(address, 0);
 }
 
 }  // namespace
@@ -87,15 +74,15 @@ Launcher::Launcher(Options options) : options_(std::move(options)) {
 Launcher::~Launcher() = default;
 
 absl::Status Launcher::Run() {
-  metrics_ = std::make_unique<MetricsTail>(options_.file_system,
-                                           absl::StrCat(options_.run.out(), "/metrics.jsonl"));
-  step_before_ = metrics_->last_step();
+  display_ = std::make_unique<RunDisplay>(
+      RunDisplay::Options{&options_.run, options_.file_system, options_.progress,
+                          options_.newest_checkpoint, LogPath(chief_.id)});
   summary_before_ = SummaryText(options_.file_system, options_.run.out());
   absl::Status status = StartAll();
   if (status.ok() && !nothing_to_do_) status = Watch();
   ShowGpus();
   ShowProgress();
-  ShowLastMetricWarnings();
+  display_->ShowSummary(summary_before_);
   const std::optional<ChildExit> chief =
       chief_.child == nullptr ? std::nullopt : chief_.child->Poll();
   const bool in_order = chief.has_value() && (status.ok() || absl::IsCancelled(status) ||
@@ -142,7 +129,7 @@ absl::Status Launcher::StartTask(Task* task) {
     child.args.push_back(absl::StrCat("--chief_host=", chief_.address));
   }
   if (!options_.metrics_address.empty()) {
-    child.args.push_back("--metrics_address=" + MetricsAddress(task->id));
+    child.args.push_back("--metrics_address=" + MetricsAddressOf(task->id, options_));
   }
   if (task->id.job == Job::kWorker) {
     const uint32_t local = places == nullptr ? task->id.index : places->LocalIndex(task->id);
@@ -161,15 +148,6 @@ absl::Status Launcher::StartTask(Task* task) {
   task->log_begin = log.ok() ? log->size : 0;
   ASSIGN_OR_RETURN(task->child, Child::Start(child));
   return absl::OkStatus();
-}
-
-std::string Launcher::MetricsAddress(TaskId task) const {
-  const std::string& address = options_.metrics_address;
-  if (task.job == Job::kChief) return address;
-  if (options_.places != nullptr && !IsWildcardAddress(address)) {
-    return options_.places->ListenAddress(task);
-  }
-  return WithPort(address, 0);
 }
 
 // Waits in short intervals, so that Ctrl-C is noticed.
@@ -243,95 +221,9 @@ void Launcher::ShowGpus() {
 
 void Launcher::ShowProgress() {
   if (link_ == nullptr) return;
-  ProgressReporter* progress = options_.progress;
   const std::optional<v1::GetRunStatusResponse> status = link_->status();
-  if (status.has_value()) {
-    progress->SetPlan(PlanOf(options_.run, status->state()));
-    ShowReturns(*status);
-    ShowSkipped(*status);
-    ShowMemory(*status);
-    ForgetCrashesOn(status->state());
-    ShowFailure(*status);
-  }
-  const MetricsTail::News news = metrics_->Read();
-  if (news.cut_back) progress->GoBackTo(news.last_step);
-  for (const StepMetrics& line : news.lines) ShowStep(line, progress);
-  if (status.has_value() && !status->metrics_failure().empty()) {
-    ShowWithoutLines(*status);
-    return;
-  }
-  metrics_fail_ = false;
-  if (status.has_value() && news.lines.empty()) {
-    const std::string activity = ActivityOf(status->state());
-    if (!activity.empty()) progress->SetActivity(activity);
-  }
-  progress->Tick();
-}
-
-void Launcher::ShowWithoutLines(const v1::GetRunStatusResponse& status) {
-  ProgressReporter* progress = options_.progress;
-  if (!metrics_fail_) progress->Print(MetricsWarning(status.metrics_failure()));
-  metrics_fail_ = true;
-  progress->Reach(status.step(), status.steps_per_second(), status.examples_per_second());
-}
-
-void Launcher::ShowReturns(const v1::GetRunStatusResponse& status) {
-  const std::string& from = status.resumed_from();
-  if (!resume_is_shown_ && !from.empty()) {
-    resume_is_shown_ = true;
-    if (!options_.newest_checkpoint.empty() && from != options_.newest_checkpoint) {
-      options_.progress->Print(absl::StrCat("checkpoint ", options_.newest_checkpoint,
-                                            " is damaged and not used; see ", LogPath(chief_.id)));
-    }
-    options_.progress->Print(ResumeText(status.resumed_step(), from, step_before_));
-  }
-  if (status.rollbacks() > rollbacks_) {
-    const v1::GetRunStatusResponse::Rollback& last = status.last_rollback();
-    options_.progress->Print(RollbackText(last.step(), last.from(), last.reason()));
-  }
-  rollbacks_ = status.rollbacks();
-}
-
-void Launcher::ShowSkipped(const v1::GetRunStatusResponse& status) {
-  if (status.last_skipped() == last_skipped_) return;
-  last_skipped_ = status.last_skipped();
-  options_.progress->Print(
-      absl::StrCat("warning: ", last_skipped_, " (", status.skipped_batches(), " so far)"));
-}
-
-void Launcher::ShowMemory(const v1::GetRunStatusResponse& status) {
-  if (memory_warning_is_shown_ || status.memory_warning().empty()) return;
-  memory_warning_is_shown_ = true;
-  options_.progress->Print(absl::StrCat("warning: ", status.memory_warning()));
-}
-
-void Launcher::ShowFailure(const v1::GetRunStatusResponse& status) {
-  if (status.last_checkpoint() != last_checkpoint_) checkpoint_failure_.clear();
-  last_checkpoint_ = status.last_checkpoint();
-  if (status.failed_checkpoints() > failed_checkpoints_) {
-    if (checkpoint_failure_.empty()) {
-      options_.progress->Print(CheckpointWarning(status.last_failure()));
-    }
-    checkpoint_failure_ = status.last_failure();
-  }
-  failed_checkpoints_ = status.failed_checkpoints();
-  ShowMetricWarnings(status.metric_warning());
-}
-
-void Launcher::ShowMetricWarnings(absl::string_view all) {
-  absl::string_view news = all;
-  absl::ConsumePrefix(&news, metric_warnings_);
-  for (const absl::string_view line : absl::StrSplit(news, '\n', absl::SkipEmpty())) {
-    options_.progress->Print(line);
-  }
-  metric_warnings_ = std::string(all);
-}
-
-// The chief of a short run is gone before it is asked for the newest ones.
-void Launcher::ShowLastMetricWarnings() {
-  const absl::StatusOr<Summary> summary = ReadSummary(options_.file_system, options_.run.out());
-  if (!summary.ok() || SummaryJson(*summary) == summary_before_) return;
-  if (summary->metric_warning.has_value()) ShowMetricWarnings(*summary->metric_warning);
+  if (status.has_value()) ForgetCrashesOn(status->state());
+  display_->Show(status);
 }
 
 void Launcher::PassOnRequests() {

@@ -19,10 +19,10 @@
 #include "base/clock.h"
 #include "deploy/launch/chief_link.h"
 #include "deploy/launch/program_failures.h"
+#include "deploy/launch/run_display.h"
 #include "proto/v1/chief_service.pb.h"
 #include "proto/v1/run_config.pb.h"
 #include "runtime/cluster/task.h"
-#include "runtime/observability/metrics_tail.h"
 #include "runtime/plan/batch_key.h"
 #include "runtime/process/child.h"
 #include "runtime/rpc/chief_client.h"
@@ -37,9 +37,8 @@ class TaskPlaces;
 // Constructed and used on one thread, which must live as long as the children should, because they
 // die with it. The launcher reacts as follows:
 //   chief ends             all are ended; its exit decides the run's
-//   worker dies            restarted, max_worker_restarts times each; the others continue
-//   meanwhile.
-//                          A task that has lived for `restarts_forgotten` counts from 0 again
+//   worker dies            restarted, max_worker_restarts times each, while the others continue; a
+//                          task that has lived for `restarts_forgotten` counts from 0 again
 //   worker dies of SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT
 //                          also reported: its batch is suspect
 //   ps dies                restarted, kMaxPsRestarts times each; the chief rolls the run back
@@ -91,13 +90,13 @@ class Launcher {
   // stopped on request. Otherwise names the task that made it fail; the code maps to its exit code.
   absl::Status Run();
   // Why no checkpoint could be made after the newest one; empty if none failed. Valid after Run.
-  const std::string& checkpoint_failure() const { return checkpoint_failure_; }
+  const std::string& checkpoint_failure() const { return display_->checkpoint_failure(); }
 
  private:
   struct Task {
     TaskId id;
     std::unique_ptr<Child> child;  // Null: given up.
-    uint32_t restarts = 0;         // Those that count.
+    uint32_t restarts = 0;         // Restarts that count against the limit.
     bool was_restarted = false;
     absl::Time started;  // When its child was started.
     bool ended = false;
@@ -116,7 +115,6 @@ class Launcher {
 
   absl::Status StartAll();
   absl::Status StartTask(Task* task);
-  std::string MetricsAddress(TaskId task) const;
   absl::Status AwaitAddress(Task* task);
   absl::Status WriteClusterFile() const;
   // Watches the tasks until the chief has ended, and returns its result.
@@ -168,18 +166,6 @@ class Launcher {
   void ShowGpus();
   void ShowProgress();
   void PassOnRequests();
-  // Shows progress from the chief's status while lines of metrics.jsonl cannot be written.
-  void ShowWithoutLines(const v1::GetRunStatusResponse& status);
-  // Shows where the run resumed, and every rollback.
-  void ShowReturns(const v1::GetRunStatusResponse& status);
-  // Shows each batch that is skipped.
-  void ShowSkipped(const v1::GetRunStatusResponse& status);
-  void ShowMemory(const v1::GetRunStatusResponse& status);
-  // Warns when checkpoints begin to fail.
-  void ShowFailure(const v1::GetRunStatusResponse& status);
-  // Shows those of the lines in `all` that were not shown before.
-  void ShowMetricWarnings(absl::string_view all);
-  void ShowLastMetricWarnings();
   // Waits for the other tasks after the chief has ended and kills those that do not end in time.
   // INTERNAL names the killed tasks; killed workers that had no part in the run's end are only
   // logged.
@@ -199,21 +185,10 @@ class Launcher {
   Task chief_;
   std::vector<Task> tasks_;  // ps, then workers.
   std::unique_ptr<ChiefLink> link_;
-  std::unique_ptr<MetricsTail> metrics_;
+  std::unique_ptr<RunDisplay> display_;  // Set by Run.
   // The chief exited with 0 before it served, because nothing was left to train.
   bool nothing_to_do_ = false;
   std::string summary_before_;  // summary.json of an earlier start; "" if none.
-  uint64_t step_before_ = 0;    // The last step of an earlier start; 0 if none.
-  bool resume_is_shown_ = false;
-  std::string last_skipped_;  // The chief's last report of skipped batches.
-  bool memory_warning_is_shown_ = false;
-  uint64_t rollbacks_ = 0;  // The counts that the chief last reported,
-  uint64_t failed_checkpoints_ = 0;
-  std::string last_checkpoint_;  // and the newest that could be made.
-  std::string checkpoint_failure_;
-  // The chief last reported that lines of metrics.jsonl could not be written.
-  std::string metric_warnings_;  // Those that were shown, in lines.
-  bool metrics_fail_ = false;
   int checkpoints_asked_ = 0;
   ProgramFailures program_failures_;
   // Crashes whose restart counts, or did not have to count, on batches that may be skipped.

@@ -249,7 +249,7 @@ absl::Status Launcher::EndedAfterCheckpoint() const {
   absl::StatusOr<Summary> summary = ReadSummary(files, out);
   if (!summary.ok() || SummaryJson(*summary) == summary_before_) {
     summary =
-        SummaryFromFiles(ends_with_, {options_.progress->step(), checkpoint_failure_}, out, files);
+        SummaryFromFiles(ends_with_, {options_.progress->step(), checkpoint_failure()}, out, files);
   }
   const std::optional<std::string>& checkpoint = summary->checkpoint;
   const absl::Status status(
