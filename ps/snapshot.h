@@ -23,7 +23,7 @@ class ReportShardRequest;
 class PartitionedStore;
 class RowsBase;
 
-// The names of a lineage's slices and the place of their snapshots.
+// Describes the slices of this ps in a lineage, and where their snapshots are written.
 struct SnapshotLineage {
   uint64_t lineage = 0;
   uint64_t term = 0;

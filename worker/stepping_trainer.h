@@ -135,8 +135,9 @@ class SteppingTrainer : public Trainer {
   std::vector<std::unique_ptr<Flight>> flights_ ABSL_GUARDED_BY(mutex_);
   std::optional<v1::RunState> new_state_ ABSL_GUARDED_BY(mutex_);
   bool woken_ ABSL_GUARDED_BY(mutex_) = false;
-  // The exchanges of PullRows: the version that they pull, those under way, and what came of the
-  // others.
+  // The exchanges of PullRows: the version that they pull, the number of those under way, and
+  // whether one of the others found that a bucket has not reached the version (late) or does not
+  // have it any more (gone).
   uint64_t rows_version_ ABSL_GUARDED_BY(mutex_) = 0;
   uint32_t row_pulls_left_ ABSL_GUARDED_BY(mutex_) = 0;
   bool rows_are_late_ ABSL_GUARDED_BY(mutex_) = false;

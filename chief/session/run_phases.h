@@ -19,14 +19,14 @@ class RunPhases {
   // `log` is borrowed. The run begins in PHASE_WAITING.
   RunPhases(uint64_t term, uint64_t lineage, bool synchronous, SessionLog* log);
 
-  // Borrowed, until the next call. SetMode comes before any other call.
+  // Sets the mode, which is borrowed until the next call. Call it before any other function.
   void SetMode(TrainingMode* mode) { mode_ = mode; }
 
   const v1::RunState& state() const { return state_; }
   // Call Changed after a change, so that the tasks receive it.
   v1::RunState* mutable_state() { return &state_; }
   void Changed() { state_.set_number(state_.number() + 1); }
-  // Workers that know the new view push to the ps that have come back.
+  // Starts a new view. Workers that know it push to the ps that have come back.
   void NextView();
 
   v1::RunState::Phase phase() const { return state_.phase(); }
@@ -51,13 +51,13 @@ class RunPhases {
   // Ends the run. `at_end`: it was trained to its end, whether a user asked for a stop or not.
   // Otherwise `checkpoint` says which one is its last; it is added to the message of an error.
   void Finish(bool at_end, const std::string& checkpoint);
-  // All ps go back to a checkpoint, under a new lineage.
+  // Starts a new lineage, in which all ps go back to a checkpoint.
   void GoBack();
   // Ends the run with an error at once; the error of EndWith has precedence. Does nothing in a run
   // that is over.
   void Fail(const std::string& message,
             absl::StatusCode code = absl::StatusCode::kFailedPrecondition);
-  // Another chief has taken the run over: this one ends and must not write anything more.
+  // Ends this chief because another one has taken the run over. It must not write anything more.
   void Fence(const std::string& why);
   // Returns the error with which the chief's process ends. Tasks read theirs from the state.
   absl::Status failure() const;

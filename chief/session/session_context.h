@@ -102,7 +102,8 @@ struct SessionContext {
   std::string
       last_skipped;  // "batch 3 of epoch 0 is skipped: ..."; empty: this chief skipped none.
 
-  // The first worker's declaration and what follows from it; none before it has registered.
+  // The first worker's declaration and what follows from it. Not set before a worker has
+  // registered.
   std::optional<v1::ModelDeclaration> model;
   std::unique_ptr<RunPlan> plan;
   std::optional<EvaluationLedger> evaluations;

@@ -71,7 +71,7 @@ class TrainingSession {
   // Renews the lease. The driver answers when state().number() differs from known_state, or after a
   // while.
   absl::Status Heartbeat(absl::Time now, const v1::HeartbeatRequest& request);
-  // The connection of a waiting heartbeat broke.
+  // Notes that the connection of a waiting heartbeat broke.
   void Disconnect(absl::Time now, const v1::Identity& identity);
   // Returns when the live holder of a place last called; none if the place is free.
   std::optional<absl::Time> LastContact(TaskId task) const { return roster_.LastContact(task); }
@@ -92,28 +92,30 @@ class TrainingSession {
   absl::StatusOr<uint64_t> RequestStop(absl::Time now, const v1::RequestStopRequest& request);
   v1::GetRunStatusResponse Status(absl::Time now) const { return status_.Describe(now); }
 
-  // Another chief has taken the run over: this one ends and must not write anything more.
+  // Ends this chief because another one has taken the run over. It must not write anything more.
   void Fence(const std::string& why) { context_.phases.Fence(why); }
 
   // --- Commands to ps.
   std::vector<PsCommand> TakeCommands(absl::Time now) { return commands_.Take(now); }
-  // The ps has answered. Answers of older lineages and incarnations are ignored.
+  // Takes the answer of a ps. Answers of older lineages and incarnations are ignored.
   void OnAnswer(absl::Time now, const PsCommand& command, const PsResponse& response);
-  // The load has failed, its answer was lost, or the ps is still loading.
+  // Notes that a load has failed, that its answer was lost, or that the ps is still loading.
   void OnLoadFailed(absl::Time now, const PsCommand& command, const absl::Status& why);
-  // The command could not be delivered; it is issued again soon.
+  // Notes that the command could not be delivered; it is issued again soon.
   void OnUndelivered(absl::Time now, const PsCommand& command);
 
   // --- Records.
   std::vector<SessionRecord> TakeRecords() { return context_.log.Take(); }
-  // The manifest is durable, or could not be written: training continues without that checkpoint.
+  // Takes the result of writing a manifest. If it could not be written, training continues without
+  // that checkpoint.
   void OnManifestWritten(absl::Time now, const ManifestToWrite& write, const absl::Status& status);
   void OnExported(absl::Time now, const ModelExport& made, const absl::Status& status);
 
   // --- Time.
   // Looks at leases, waits and their deadlines. Call it at least a few times a second.
   void Tick(absl::Time now);
-  // The chief received no calls for `pause`, which `now` leaves out: all get their leases again.
+  // Gives all tasks a whole lease, because the chief received no calls for `pause`. `now` does not
+  // include the pause.
   void OnPause(absl::Time now, absl::Duration pause) { roster_.OnPause(now, pause); }
 
   // --- What there is to know.
@@ -124,9 +126,9 @@ class TrainingSession {
   const ModelExports& exports() const { return exports_; }
   // Returns the error with which the chief's process ends. Tasks read theirs from the state.
   absl::Status failure() const { return context_.phases.failure(); }
-  // All ps have acknowledged that the run is over, or are gone.
+  // Returns whether all ps have acknowledged that the run is over, or are gone.
   bool all_finished() const;
-  // Null before the first worker has registered.
+  // Returns null before the first worker has registered.
   const RunPlan* plan() const { return context_.plan.get(); }
   bool classifies() const { return context_.model.has_value() && context_.model->classifies(); }
   // Returns the names of the model's metrics.

@@ -18,7 +18,7 @@ inline constexpr char kShardBasesKey[] = "base";
 
 struct ShardBase {
   std::string checkpoint;  // the name of its checkpoint's directory, beside that of the shard
-  v1::ShardFile file;      // without the checksum of the whole file
+  v1::ShardFile file;      // the checksum of the whole file is not set
 };
 
 // Returns text such as "ckpt-20-1-0000000000000001 shard-00000-of-00002.safetensors

@@ -31,7 +31,7 @@ class ShardReader {
     enum Type : uint8_t { kFloat, kUint32, kUint64 };
     uint64_t offset = 0;  // in the file
     uint64_t num_elements = 0;
-    uint64_t row_elements = 0;  // of a matrix; 0: a vector
+    uint64_t row_elements = 0;  // elements of a row of a matrix; 0: a vector
     Type type = kFloat;
 
     bool IsVectorOf(Type wanted) const { return type == wanted && row_elements == 0; }

@@ -69,13 +69,14 @@ class ShardWriter {
   uint64_t expected_bytes() const;
 
   // Writes, syncs and renames both files and syncs the directory, so that they survive a crash.
-  // After an error the shard must not be used. Errors are ResourceExhausted (disk full),
-  // AlreadyExists (another process wrote this shard with other contents), and others of the disk.
-  // After an error the same shard may be written again by another writer.
+  // Errors are ResourceExhausted (disk full), AlreadyExists (another process wrote this shard with
+  // other contents), and others of the disk. After an error the files must not be used, and another
+  // ShardWriter may write them again.
   absl::StatusOr<v1::ShardFile> Finish();
 
  private:
-  // `num_rows` pieces of `row_bytes`, each `stride` after the one before.
+  // A tensor to write: `num_rows` pieces of `row_bytes` bytes. Each begins `stride` bytes after the
+  // beginning of the one before.
   struct Tensor {
     std::string name;
     const char* dtype = "";  // in the notation of safetensors

@@ -38,8 +38,8 @@ class ExchangeAttempts {
   ~ExchangeAttempts();
 
   void Reset(const Exchange& exchange);
-  // The next requests ask for room for the contributions instead of carrying them, and may be
-  // parked for up to `park`, until a reply grants the room.
+  // Makes the next requests ask for room for the contributions instead of carrying them, until a
+  // reply grants the room. The ps may park such a request for up to `park`.
   void AskForRoom(absl::Duration park);
   const Exchange& exchange() const { return exchange_; }
   const ExchangeGroup* group() const { return group_; }

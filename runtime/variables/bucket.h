@@ -20,18 +20,17 @@
 
 namespace shoal {
 
-// One bucket of a table: the rows of the keys that a hash assigns to it. It is to a table what
-// SliceValues is to a dense variable: the current value, the one before it, and the sum of the
-// contributions to the next one. The slice's SyncSlice and StepContributions say what is added
-// when; added in the order of positions, the result has the same bytes whatever the order of
-// arrival.
+// One bucket of a table: the rows of the keys that a hash assigns to it. It holds what SliceValues
+// holds for a dense slice: the current value, the one before it, and the sum of the contributions
+// to the next one. SyncSlice and StepContributions decide when a contribution is added; they add in
+// the order of positions, so the bytes do not depend on the order of arrival.
 //
 // An update changes only the rows that were touched, and keeps their old values in an undo list,
 // from which the previous version is read until the next update.
 //
 // A row is stored from the update in which its key is admitted (TableOptions::min_count) until it
-// has been idle (idle_updates). In between it is a function of its key, so a read never stores
-// anything. Both follow from the version alone.
+// is idle (idle_updates). The value of a row that is not stored follows from its key, so a read
+// never stores anything. Which rows are stored depends only on the updates so far.
 //
 // For one thread at a time.
 class Bucket : public ContributionSum {
@@ -62,7 +61,7 @@ class Bucket : public ContributionSum {
   double SquaresOfSums() const;
 
   struct Step {
-    uint64_t version = 0;        // of the current value; the update makes the next one
+    uint64_t version = 0;        // the version of the current value; the update makes the next one
     uint64_t value_version = 0;  // the first version that has the current value
     float learning_rate = 0;
     float scale = 1;  // multiplies the sums
@@ -71,8 +70,8 @@ class Bucket : public ContributionSum {
   // not finite: then the rows are as before, and the previous version is lost.
   bool Apply(const Step& step);
 
-  // Writes the values (dim floats each) of the keys at a version: of the current value, or of the
-  // previous one.
+  // Writes the values of the keys' rows (dim floats each) at a version: the current one or, if
+  // `is_previous`, the one before it.
   void Read(uint64_t version, bool is_previous, absl::Span<const uint64_t> keys,
             float* values) const;
 

@@ -39,14 +39,14 @@ class VariableSpec;
 
 struct SliceStoreOptions {
   bool synchronous = true;
-  // Batches of this epoch and later ones are not part of the run: pushes of them are AHEAD.
+  // The first epoch after the run: pushes of its batches, and of later ones, are AHEAD.
   uint32_t end_epoch = UINT32_MAX;
   // ASYNC: a contribution computed from values that are older by more updates is STALE; -1: no
   // limit.
   int64_t max_staleness = -1;
   // SYNC: the most bytes of contributions that arrived out of order.
   uint64_t staging_bytes = 256u << 20;
-  uint64_t seed = 0;      // of the run: the initial values of tables' rows
+  uint64_t seed = 0;      // the run's; the initial values of tables' rows depend on it
   UpdateSettings update;  // optimizer, schedule, clipping, averaging, groups
   // SYNC: the versions at which every slice is cut, in addition to requested ones.
   VersionSchedule cuts;
@@ -143,13 +143,13 @@ class SliceStore {
   // SYNC: returns false while Push would return kBusy. Otherwise reserves room for the contribution
   // until it arrives or is not needed any more, and returns true. `push.data` is not read.
   bool MakeRoom(const SlicePush& push);
-  // The free bytes for contributions out of order.
+  // Returns the free bytes of the memory for contributions out of order.
   uint64_t free_staging_bytes() const;
 
   // SYNC: returns the value of exactly this version.
   PullAnswer TryPull(uint32_t slice, uint64_t version) const;
-  // For a bucket: as TryPull in SYNC, PullNewest in ASYNC; if the answer is kValue, writes the
-  // values of the keys' rows one after another.
+  // Reads rows of a bucket: answers like TryPull in SYNC and like PullNewest in ASYNC, and if the
+  // answer is kValue, writes the values of the keys' rows one after another to `values`.
   PullAnswer ReadRows(uint32_t slice, uint64_t version, absl::Span<const uint64_t> keys,
                       float* values) const;
   // Returns the use of every table that has a bucket here. Any thread may call it, also while
@@ -187,7 +187,7 @@ class SliceStore {
   StoreSlice& StateOf(uint32_t slice) const { return *states_[index_of_[slice]]; }
   bool HasBatch(const StoreSlice& state, const BatchKey& batch) const;
   absl::Status LoadSlice(StoreSlice& state, const LoadOptions& options, SliceSource& source);
-  // Checks what a source says of a slice's versions, and starts from them.
+  // Checks the versions of a slice that a source has filled in, and starts from them.
   absl::Status TakeVersions(StoreSlice& state, const LoadOptions& options, uint64_t version,
                             uint64_t value_version, std::vector<EpochBatches>* applied);
   void EmitCutPart(const StoreSlice& state, uint64_t cut, uint64_t version, bool completes);
@@ -229,8 +229,9 @@ class SliceStore {
   CutTracker cuts_;
   // Cuts that were made at once: in ASYNC, and where no slice has versions.
   std::set<uint64_t> done_cuts_;
-  std::vector<BatchReport> reports_;  // SYNC, of the report slice: by position
-  uint32_t first_kept_epoch_ = 0;     // ASYNC
+  // SYNC: the reports that came with the report slice, by position.
+  std::vector<BatchReport> reports_;
+  uint32_t first_kept_epoch_ = 0;  // ASYNC
   SliceStoreEvents events_;
 };
 

@@ -52,7 +52,7 @@ struct SliceStoreEvents {
   struct Norm {
     uint64_t step = 0;
     uint32_t slice = 0;
-    double squared_norm = 0;  // of the mean contribution
+    double squared_norm = 0;  // the square of the mean contribution's L2 norm
   };
 
   // An update gave numbers that are not finite. The slice keeps the version before it; it takes no

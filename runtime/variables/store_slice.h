@@ -57,7 +57,7 @@ struct StoreSlice {
   SliceValues values;  // Has no elements if the slice is a bucket.
   DenseSum dense_sum;
   const std::unique_ptr<Bucket> bucket;  // Null: a dense slice.
-  uint32_t rate_index;                   // Which of the run's learning rates the slice uses.
+  uint32_t rate_index;                   // The index of the slice's learning rate; see UpdateRules.
   bool reports = false;                  // True for the table's report slice.
   bool poisoned = false;                 // Its last update was not finite.
   // SYNC

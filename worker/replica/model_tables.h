@@ -58,8 +58,8 @@ class TableFeeds {
   const std::vector<CompileRequest::Feed>& feeds() const { return feeds_; }
   int64_t row_capacity(size_t table) const { return row_capacities_[table]; }
 
-  // Returns whether the rows of a batch are not more than the capacities, and their memory is not
-  // smaller.
+  // Returns whether the rows of a batch fit the capacities, and the memory that holds them is at
+  // least as large.
   bool Fits(absl::Span<const TableRows> rows) const;
 
   // Appends the memory of each feed. The keys of the batch's fields must fit too (BatchFeeds).
@@ -71,7 +71,7 @@ class TableFeeds {
     size_t table = 0;
     bool is_rows = false;  // the rows of the table; the rest is not used
     KeyField field;
-    size_t place = 0;  // of the field in TableLookups::fields
+    size_t place = 0;  // the index of the field in TableLookups::fields
     size_t first_example = 0;
     size_t num_examples = 0;
     Buffer memory;
