@@ -168,7 +168,8 @@ TEST(StatusReportTest, JsonHasAllOfItQuoted) {
                             "\"activity\": \"computes \\\"x\\\"\"", "\"last_step\": 500"}) {
     EXPECT_THAT(json, HasSubstr(words));
   }
-  EXPECT_THAT(StatusJson(v1::GetRunStatusResponse(), kNow), HasSubstr("\"tasks\": []}"));
+  EXPECT_THAT(StatusJson(v1::GetRunStatusResponse(), kNow),
+              HasSubstr("\"tasks\": [], \"tables\": []}"));
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 #include "chief/ledgers/cut_ledger.h"
 #include "chief/ledgers/evaluation_ledger.h"
 #include "chief/ledgers/membership.h"
-#include "chief/ledgers/table_ledger.h"
+#include "chief/ledgers/table_memory_ledger.h"
 #include "chief/session/reachability.h"
 #include "chief/session/run_phases.h"
 #include "chief/session/run_plan.h"
@@ -95,7 +95,7 @@ struct SessionContext {
   Reachability reachability;
   std::vector<PsState> ps;
   CutLedger cuts;
-  TableLedger tables;
+  TableMemoryLedger tables;
   TrainingProgress progress;
   uint64_t num_rollbacks = 0;
   v1::GetRunStatusResponse::Rollback last_rollback;

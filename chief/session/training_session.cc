@@ -106,7 +106,7 @@ absl::Status TrainingSession::Heartbeat(absl::Time now, const v1::HeartbeatReque
 void TrainingSession::TakeMemory(absl::Time now, const v1::HeartbeatRequest& request) {
   const v1::Identity& sender = request.identity();
   if (TaskOf(sender.member()).job != Job::kPs) return;
-  TableLedger& tables = context_.tables;
+  TableMemoryLedger& tables = context_.tables;
   tables.OnReport(now, sender.member().index(), sender.lineage(), request.memory());
   const std::string warning = tables.Warning();
   if (!warning.empty() && !std::exchange(has_warned_of_memory_, true)) context_.log.Warn(warning);

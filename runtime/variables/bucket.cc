@@ -116,6 +116,12 @@ void Bucket::Add(const Payload& payload, float weight, bool /*is_first*/) {
 double Bucket::SquaresOfSums() const { return SumOfSquares(sums_.gradients); }
 
 bool Bucket::Apply(const Step& step) {
+  const bool is_applied = UpdateRows(step);
+  Count();
+  return is_applied;
+}
+
+bool Bucket::UpdateRows(const Step& step) {
   std::swap(undo_.index, sums_.index);
   std::swap(undo_.keys, sums_.keys);
   undo_.before.resize(undo_.keys.size());
@@ -138,7 +144,6 @@ bool Bucket::Apply(const Step& step) {
   KeepForCuts(undo_.keys.size());
   RemoveSomeIdle(kScannedAtLeast + kScannedPerRow * undo_.keys.size(), step.value_version);
   sums_.Clear();
-  Count();
   return true;
 }
 

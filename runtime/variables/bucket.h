@@ -105,8 +105,10 @@ class Bucket : public ContributionSum {
     void Clear();
   };
 
-  // Brings the table's counts up to date.
+  // Brings the table's counts up to date. The caller does not hold the mutex of the rows.
   void Count();
+  // Does what Apply does, with the mutex of the rows.
+  bool UpdateRows(const Step& step);
   bool ApplyBlock(size_t begin, size_t end, const TableUpdater::Update& update, uint64_t version);
   // Counts the key at this place of the undo list and returns its new row, or null if it is not
   // admitted yet.

@@ -1,5 +1,5 @@
-#ifndef SHOAL_CHIEF_LEDGERS_TABLE_LEDGER_H_
-#define SHOAL_CHIEF_LEDGERS_TABLE_LEDGER_H_
+#ifndef SHOAL_CHIEF_LEDGERS_TABLE_MEMORY_LEDGER_H_
+#define SHOAL_CHIEF_LEDGERS_TABLE_MEMORY_LEDGER_H_
 
 #include <cstdint>
 #include <deque>
@@ -15,7 +15,7 @@ namespace shoal {
 
 // Keeps what the ps report about the rows of tables and their memory: how fast they grow, and which
 // ps will soon have no room. Single-threaded.
-class TableLedger {
+class TableMemoryLedger {
  public:
   // Takes a report of a ps that serves `lineage`. A report of another lineage than the one before
   // begins the growth anew, because the ps has loaded other rows.
@@ -58,4 +58,4 @@ class TableLedger {
 
 }  // namespace shoal
 
-#endif  // SHOAL_CHIEF_LEDGERS_TABLE_LEDGER_H_
+#endif  // SHOAL_CHIEF_LEDGERS_TABLE_MEMORY_LEDGER_H_

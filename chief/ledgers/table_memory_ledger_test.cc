@@ -1,4 +1,4 @@
-#include "chief/ledgers/table_ledger.h"
+#include "chief/ledgers/table_memory_ledger.h"
 
 #include <string>
 
@@ -37,8 +37,8 @@ v1::PsMemory MemoryOf(uint64_t used, uint64_t rows) {
   return memory;
 }
 
-TEST(TableLedgerTest, KnowsNothingBeforeTheFirstReport) {
-  const TableLedger ledger;
+TEST(TableMemoryLedgerTest, KnowsNothingBeforeTheFirstReport) {
+  const TableMemoryLedger ledger;
   v1::GetRunStatusResponse status;
   ledger.Describe(&status);
   EXPECT_EQ(status.tables_size(), 0);
@@ -46,8 +46,8 @@ TEST(TableLedgerTest, KnowsNothingBeforeTheFirstReport) {
   EXPECT_THAT(ledger.WhyFull(), IsEmpty());
 }
 
-TEST(TableLedgerTest, AddsUpTheTablesOfAllPsAndTheirGrowth) {
-  TableLedger ledger;
+TEST(TableMemoryLedgerTest, AddsUpTheTablesOfAllPsAndTheirGrowth) {
+  TableMemoryLedger ledger;
   for (int second = 0; second <= 4; ++second) {
     const absl::Time now = kStart + absl::Seconds(second);
     ledger.OnReport(now, 0, 1, MemoryOf(100, 1000 + 100 * second));
@@ -69,8 +69,8 @@ TEST(TableLedgerTest, AddsUpTheTablesOfAllPsAndTheirGrowth) {
   EXPECT_THAT(status.memory_warning(), IsEmpty());
 }
 
-TEST(TableLedgerTest, WarnsFromNineTenthsOnWithTheTablesTheTimeAndTheRemedy) {
-  TableLedger ledger;
+TEST(TableMemoryLedgerTest, WarnsFromNineTenthsOnWithTheTablesTheTimeAndTheRemedy) {
+  TableMemoryLedger ledger;
   ledger.OnReport(kStart, 0, 1, MemoryOf(500, 1000));
   ledger.OnReport(kStart, 1, 1, MemoryOf(899, 1000));
   EXPECT_THAT(ledger.Warning(), IsEmpty());
@@ -90,8 +90,8 @@ TEST(TableLedgerTest, WarnsFromNineTenthsOnWithTheTablesTheTimeAndTheRemedy) {
   EXPECT_EQ(status.memory_warning(), warning);
 }
 
-TEST(TableLedgerTest, APsIsFullTwoSecondsBeforeItWouldPassItsLimit) {
-  TableLedger ledger;
+TEST(TableMemoryLedgerTest, APsIsFullTwoSecondsBeforeItWouldPassItsLimit) {
+  TableMemoryLedger ledger;
   for (int second = 0; second <= 4; ++second) {
     ledger.OnReport(kStart + absl::Seconds(second), 0, 1, MemoryOf(860 + 20 * second, 1000));
   }
@@ -103,8 +103,8 @@ TEST(TableLedgerTest, APsIsFullTwoSecondsBeforeItWouldPassItsLimit) {
   EXPECT_THAT(why, HasSubstr("use more ps (--num_ps_tasks)"));
 }
 
-TEST(TableLedgerTest, APsThatDoesNotGrowIsFullOnlyAboveItsLimit) {
-  TableLedger ledger;
+TEST(TableMemoryLedgerTest, APsThatDoesNotGrowIsFullOnlyAboveItsLimit) {
+  TableMemoryLedger ledger;
   for (int second = 0; second <= 20; ++second) {
     ledger.OnReport(kStart + absl::Seconds(second), 0, 1, MemoryOf(1000, 7));
   }
@@ -115,8 +115,8 @@ TEST(TableLedgerTest, APsThatDoesNotGrowIsFullOnlyAboveItsLimit) {
 }
 
 // Rows that are loaded at once are not growth.
-TEST(TableLedgerTest, GrowthBeginsAnewWithALineageAndInAnotherProcess) {
-  TableLedger ledger;
+TEST(TableMemoryLedgerTest, GrowthBeginsAnewWithALineageAndInAnotherProcess) {
+  TableMemoryLedger ledger;
   ledger.OnReport(kStart, 0, 1, MemoryOf(100, 10));
   ledger.OnReport(kStart + absl::Seconds(1), 0, 2, MemoryOf(950, 10000));
   EXPECT_THAT(ledger.Warning(), HasSubstr("it does not grow now"));
@@ -126,8 +126,8 @@ TEST(TableLedgerTest, GrowthBeginsAnewWithALineageAndInAnotherProcess) {
   EXPECT_THAT(ledger.WhyFull(), IsEmpty());
 }
 
-TEST(TableLedgerTest, GrowthIsThatOfTheLastSeconds) {
-  TableLedger ledger;
+TEST(TableMemoryLedgerTest, GrowthIsThatOfTheLastSeconds) {
+  TableMemoryLedger ledger;
   for (int second = 0; second <= 60; ++second) {
     const uint64_t used = second < 30 ? 30 * second : 900;
     ledger.OnReport(kStart + absl::Seconds(second), 0, 1, MemoryOf(used, 100 * used));
@@ -136,8 +136,8 @@ TEST(TableLedgerTest, GrowthIsThatOfTheLastSeconds) {
   EXPECT_THAT(ledger.Warning(), Not(HasSubstr("per second")));
 }
 
-TEST(TableLedgerTest, AnotherLimitThanThatOfTheRunHasItsOwnRemedy) {
-  TableLedger ledger;
+TEST(TableMemoryLedgerTest, AnotherLimitThanThatOfTheRunHasItsOwnRemedy) {
+  TableMemoryLedger ledger;
   v1::PsMemory memory = MemoryOf(950, 10);
   memory.set_limit_set_by("the machine");
   ledger.OnReport(kStart, 0, 1, memory);

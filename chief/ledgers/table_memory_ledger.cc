@@ -1,4 +1,4 @@
-#include "chief/ledgers/table_ledger.h"
+#include "chief/ledgers/table_memory_ledger.h"
 
 #include <algorithm>
 #include <vector>
@@ -55,8 +55,8 @@ std::string UsedOf(const v1::PsMemory& memory) {
 
 }  // namespace
 
-void TableLedger::OnReport(absl::Time now, uint32_t ps, uint64_t lineage,
-                           const v1::PsMemory& memory) {
+void TableMemoryLedger::OnReport(absl::Time now, uint32_t ps, uint64_t lineage,
+                                 const v1::PsMemory& memory) {
   Ps& known = ps_[ps];
   if (known.lineage != lineage) known.samples.clear();
   known.lineage = lineage;
@@ -70,14 +70,14 @@ void TableLedger::OnReport(absl::Time now, uint32_t ps, uint64_t lineage,
   }
 }
 
-double TableLedger::Ps::BytesPerSecond() const {
+double TableMemoryLedger::Ps::BytesPerSecond() const {
   const absl::Duration time = samples.back().time - samples.front().time;
   if (time < kShortestWindow || samples.back().used <= samples.front().used) return 0;
   return static_cast<double>(samples.back().used - samples.front().used) /
          absl::ToDoubleSeconds(time);
 }
 
-double TableLedger::Ps::RowsPerSecond(const std::string& table) const {
+double TableMemoryLedger::Ps::RowsPerSecond(const std::string& table) const {
   const absl::Duration time = samples.back().time - samples.front().time;
   const auto first = samples.front().rows.find(table);
   const auto last = samples.back().rows.find(table);
@@ -89,24 +89,24 @@ double TableLedger::Ps::RowsPerSecond(const std::string& table) const {
          absl::ToDoubleSeconds(time);
 }
 
-double TableLedger::Ps::part() const {
+double TableMemoryLedger::Ps::part() const {
   if (memory.limit() == 0) return 0;
   return static_cast<double>(memory.used()) / static_cast<double>(memory.limit());
 }
 
-bool TableLedger::Ps::IsFull() const {
+bool TableMemoryLedger::Ps::IsFull() const {
   if (memory.limit() == 0 || part() < kWarnPart) return false;
   const double soon = static_cast<double>(memory.used()) + kSecondsAhead * BytesPerSecond();
   return soon > static_cast<double>(memory.limit());
 }
 
-const std::pair<const uint32_t, TableLedger::Ps>& TableLedger::Fullest() const {
+const std::pair<const uint32_t, TableMemoryLedger::Ps>& TableMemoryLedger::Fullest() const {
   return *std::max_element(ps_.begin(), ps_.end(), [](const auto& a, const auto& b) {
     return a.second.part() < b.second.part();
   });
 }
 
-std::string TableLedger::Warning() const {
+std::string TableMemoryLedger::Warning() const {
   if (ps_.empty()) return "";
   const auto& [index, ps] = Fullest();
   if (ps.part() < kWarnPart) return "";
@@ -127,7 +127,7 @@ std::string TableLedger::Warning() const {
       index, UsedOf(ps.memory), LargestTables(ps.memory), when, Remedy(ps.memory));
 }
 
-std::string TableLedger::WhyFull() const {
+std::string TableMemoryLedger::WhyFull() const {
   for (const auto& [index, ps] : ps_) {
     if (!ps.IsFull()) continue;
     return absl::StrFormat("ps/%d is full, with %s: %s. To continue from the last checkpoint, %s",
@@ -136,7 +136,7 @@ std::string TableLedger::WhyFull() const {
   return "";
 }
 
-void TableLedger::Describe(v1::GetRunStatusResponse* response) const {
+void TableMemoryLedger::Describe(v1::GetRunStatusResponse* response) const {
   std::map<std::string, v1::GetRunStatusResponse::Table> tables;
   for (const auto& [index, ps] : ps_) {
     for (const v1::PsMemory::Table& part : ps.memory.tables()) {
