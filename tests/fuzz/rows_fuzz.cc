@@ -12,6 +12,7 @@
 #include "runtime/tables/row_slabs.h"
 #include "runtime/tables/stored_rows.h"
 #include "runtime/tables/table_updater.h"
+#include "runtime/tables/table_use.h"
 #include "runtime/variables/bucket.h"
 #include "runtime/variables/contribution.h"
 #include "runtime/variables/fold.h"
@@ -54,7 +55,8 @@ void TryPayload(const TableUpdater& updater, absl::string_view input, size_t mis
     CheckFuzzed(rows->keys[i - 1] < rows->keys[i]);
   }
   if (!RowsAreFinite(*rows, kDim)) return;
-  Bucket bucket(&updater, std::make_shared<SlabPool>(updater.row_floats()));
+  TableCounts counts;
+  Bucket bucket(&updater, std::make_shared<SlabPool>(updater.row_floats()), &counts);
   std::vector<float> values(rows->keys.size() * kDim);
   uint64_t version = 0;
   for (; version < kVersion; ++version) {
@@ -68,7 +70,8 @@ void TryPayload(const TableUpdater& updater, absl::string_view input, size_t mis
   }
   const BucketRows saved = bucket.Cut(version)->ReadAll();
   CheckFuzzed(CheckBucketRows(saved, version, updater.row_floats()).ok());
-  Bucket other(&updater, std::make_shared<SlabPool>(updater.row_floats()));
+  TableCounts counts_of_other;
+  Bucket other(&updater, std::make_shared<SlabPool>(updater.row_floats()), &counts_of_other);
   CheckFuzzed(other.Load(version, saved).ok());
   std::vector<float> loaded(values.size());
   other.Read(version, /*is_previous=*/false, rows->keys, loaded.data());
@@ -95,7 +98,8 @@ void TryBucket(const TableUpdater& updater, absl::string_view input) {
       !take(&rows.rows, input.size() / sizeof(float))) {
     return;
   }
-  Bucket bucket(&updater, std::make_shared<SlabPool>(updater.row_floats()));
+  TableCounts counts;
+  Bucket bucket(&updater, std::make_shared<SlabPool>(updater.row_floats()), &counts);
   const absl::Status loaded = bucket.Load(kVersion, rows);
   CheckFuzzed(loaded.ok() == CheckBucketRows(rows, kVersion, updater.row_floats()).ok());
   if (!loaded.ok()) return;
