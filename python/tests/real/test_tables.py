@@ -134,7 +134,7 @@ def test_a_worker_whose_program_declares_other_tables_is_refused_by_name(clicks,
     with pytest.raises(shoal.CommandError):
         run.wait(120)
     log = Path(run.directory, "launch.log").read_text()
-    assert "variable user has shape [" in log, log
+    assert "table user has shape [" in log, log
 
 
 def test_a_program_that_fails_while_it_looks_up_is_named(tmp_path):
