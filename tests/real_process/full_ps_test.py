@@ -7,6 +7,7 @@ import re
 import subprocess
 
 import cluster
+import monitoring_test
 
 GROWING = str(pathlib.Path(__file__).resolve().parent / "growing.textproto")
 STEPS = 400
@@ -35,13 +36,16 @@ def status(run):
 
 
 def full_ps_ends_the_run_which_continues_with_more():
-    with cluster.Run(GROWING, "--num_ps_tasks=2", "--num_replicas=2") as unbounded:
+    with cluster.Run(GROWING, "--num_ps_tasks=2", "--num_replicas=2",
+                     "--metrics_address=127.0.0.1:0") as unbounded:
         unbounded.start()
         unbounded.wait_for_step(50)
         tables = {table["table"]: table for table in status(unbounded)["tables"]}
         assert len(tables) == 52, sorted(tables)
         assert sum(table["rows"] for table in tables.values()) > 1000, tables
         assert all(0 <= t["rows_found"] <= t["keys_read"] > 0 for t in tables.values()), tables
+        page = monitoring_test.get(monitoring_test.targets(unbounded)["ps-0"], "/metrics")[1]
+        assert set(monitoring_test.OF_TABLES) <= monitoring_test.families(page).keys(), page
         assert unbounded.wait() == 0, unbounded.logs()
         assert "warning: ps/" not in unbounded.output, unbounded.output
         check_steps(unbounded)
