@@ -60,6 +60,7 @@ def a_stop_may_take_as_long_as_the_run_allows():
     """A worker that computes nothing for a while keeps the checkpoint back, as a shard that takes long would."""
     with training("--grace_seconds=60", "--lease_seconds=120") as run:
         run.tasks["worker"].send_signal(signal.SIGSTOP)
+        time.sleep(0.5)  # A ps reports a step within 20 ms; the chief then asks for one that the worker lacks.
         for how in ("ps", "worker", "chief"):
             run.tasks[how].send_signal(signal.SIGTERM)
         time.sleep(22)  # A ps is by default ended after 15 s, and the chief does without after 20 s.
@@ -73,6 +74,7 @@ def a_stop_may_take_as_long_as_the_run_allows():
 def a_stop_without_a_checkpoint_ends_at_the_runs_limit():
     with training("--grace_seconds=2", "--lease_seconds=60") as run:
         run.tasks["worker"].send_signal(signal.SIGSTOP)
+        time.sleep(0.5)  # A ps reports a step within 20 ms; the chief then asks for one that the worker lacks.
         started = time.monotonic()
         for how in ("ps", "chief"):
             run.tasks[how].send_signal(signal.SIGTERM)
