@@ -188,7 +188,7 @@ INSTANTIATE_TEST_SUITE_P(Forms, TableBytesTest, AllPsForms(), PsFormName);
 // answered with a row.
 TEST_P(TableBytesTest, AStepSendsTheKeysAndRowsThatItTouches) {
   Load(/*dim=*/16);
-  // Without a key only the versions travel, a few bytes for each bucket.
+  // A batch without keys sends only versions, a few bytes for each bucket.
   Step(0, 0);
   EXPECT_LE(traffic_.bytes, 3 * kBuckets * 40);
   traffic_.bytes = 0;

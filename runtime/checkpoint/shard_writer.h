@@ -85,7 +85,7 @@ class ShardWriter {
     uint64_t num_rows = 1;
     uint64_t row_bytes = 0;
     uint64_t stride = 0;
-    // Of a part of a bucket, in the place of `data`.
+    // These two replace `data` for a part of a bucket.
     size_t bucket = SIZE_MAX;  // in buckets_
     std::function<const void*(const BucketRows&)> data_of;
 

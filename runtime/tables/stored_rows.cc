@@ -152,7 +152,7 @@ BucketRows BucketCut::ReadAll() const {
   return rows;
 }
 
-// By the digits in which keys differ, from the lowest to the highest.
+// Sorts by the digits in which keys differ, from the lowest to the highest.
 void SortByKey(std::vector<RowIndex::Entry>* entries) {
   if (entries->size() < kRadixSortFrom) {
     std::sort(entries->begin(), entries->end(),

@@ -95,7 +95,8 @@ class BucketCut {
  private:
   friend struct StoredRows;
   void Keep(const RowIndex::Entry& before, const float* row);
-  // Calls visit(entry) for each key of the cut, whose row is not idle. With the mutex.
+  // Calls visit(entry) for each key of the cut, whose row is not idle. The caller
+  // holds the mutex.
   template <typename Visit>
   void ForEach(Visit visit) const;
 
@@ -104,8 +105,8 @@ class BucketCut {
   const size_t row_floats_;
   Size size_;
   bool is_released_ = false;
-  // With the mutex of the rows: the keys that have changed, as they were, and their rows. The row
-  // number of an entry is a place in old_rows_.
+  // The keys that have changed, as they were, and their rows; the mutex of the rows guards both.
+  // The row number of an entry is a place in old_rows_.
   absl::flat_hash_map<uint64_t, RowIndex::Entry> old_;
   std::vector<float> old_rows_;
 };
