@@ -27,7 +27,8 @@
 
 namespace shoal {
 
-// The start of every script: determines its task, reports its address, counts its starts.
+// The start of every script: determines its task, counts its starts, reports its address. A task
+// with a file TASK.silent waits for the end of the run instead.
 inline constexpr char kPrologue[] = R"(#!/bin/bash
 job=$1; shift
 fd=
@@ -39,8 +40,9 @@ for a in "$@"; do case $a in
 esac; done
 echo x >> "$dir/$task.starts"
 starts=$(wc -l < "$dir/$task.starts")
-[ -z "$fd" ] || { echo "127.0.0.1:7${#task}" >&$fd; eval "exec $fd>&-"; }
 await() { while [ ! -e "$dir/$1" ]; do sleep 0.01; done; }
+[ ! -e "$dir/$task.silent" ] || await over
+[ -z "$fd" ] || { echo "127.0.0.1:7${#task}" >&$fd; eval "exec $fd>&-"; }
 )";
 
 // Receives stop requests and crashes, and passes them to the scripts through files.
@@ -106,11 +108,13 @@ class LauncherTest : public ::testing::Test {
     return status;
   }
 
-  // Asks to stop once all tasks have started, which is when the cluster's file is there.
-  absl::Status LaunchAndStop(int signal, const std::string& script) {
+  // Requests a stop once `file` exists. The launcher writes the default, the cluster's file, when all
+  // tasks have started.
+  absl::Status LaunchAndStop(int signal, const std::string& script,
+                             const std::string& file = "cluster.textproto") {
     std::atomic<bool> ended = false;
     std::thread stopper([&] {
-      while (!ended && access((directory_ + "/cluster.textproto").c_str(), F_OK) != 0) {
+      while (!ended && access((directory_ + "/" + file).c_str(), F_OK) != 0) {
         absl::SleepFor(absl::Milliseconds(5));
       }
       shutdown_.Request(signal);

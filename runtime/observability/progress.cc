@@ -131,6 +131,7 @@ void ProgressReporter::Tick() {
 
 void ProgressReporter::Finish() {
   MutexLock lock(&mutex_);
+  if (last_.step > last_drawn_step_) activity_.clear();
   if (last_.step > last_drawn_step_ || line_is_open_) DrawIfDue(true);
   if (line_is_open_) options_.write("\n");
   line_is_open_ = false;
@@ -188,13 +189,13 @@ void ProgressReporter::DrawIfDue(bool force) {
                               : now - last_draw_ >= options_.line_period;
     if (!force && !due) return;
     last_draw_ = now;
-    last_drawn_step_ = last_.step;
+    if (activity_.empty()) last_drawn_step_ = last_.step;
     options_.write(absl::StrCat(Line(), "\n"));
     return;
   }
   if (!force && now - last_draw_ < options_.redraw_period) return;
   last_draw_ = now;
-  last_drawn_step_ = last_.step;
+  if (activity_.empty()) last_drawn_step_ = last_.step;
   const int width = options_.current_width ? options_.current_width() : options_.width;
   options_.write(absl::StrCat(kClearLine, Bar(width)));
   line_is_open_ = true;

@@ -127,6 +127,18 @@ TEST_F(ProgressTest, TheActivityIsShownUntilTheNextStep) {
   EXPECT_THAT(output_, HasSubstr("step 1"));
 }
 
+TEST_F(ProgressTest, AShortRunEndsWithItsNumbersAlthoughAnActivityWasShownLast) {
+  for (const bool is_terminal : {false, true}) {
+    ProgressReporter reporter(Options(is_terminal), &clock_);
+    reporter.SetActivity("waiting for tasks");
+    for (uint64_t step = 1; step <= 3; ++step) reporter.Add({step, 0, 0.5, 0.9, 10});
+    reporter.SetActivity("waiting for worker/1");
+    output_.clear();
+    reporter.Finish();
+    EXPECT_THAT(output_, HasSubstr("loss=0.5000"));
+  }
+}
+
 TEST_F(ProgressTest, ATerminalShowsWhatIsWaitedForBeforeTheRunStarts) {
   ProgressReporter reporter(Options(true), &clock_);
   clock_.Advance(absl::Seconds(2));
