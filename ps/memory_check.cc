@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "ps/parameter_shard.h"
+#include "ps/shard_strand.h"
 #include "runtime/plan/slice_table.h"
 
 namespace shoal {

@@ -18,199 +18,6 @@ absl::Status MayNotAct() { return absl::UnavailableError("this ps cannot reach t
 
 }  // namespace
 
-bool ShardStrand::Append(Job* job) {
-  MutexLock lock(&mutex_);
-  while (running_ && num_waiting_ >= kMaxWaiting) has_room_.Wait(&mutex_);
-  if (!running_) {
-    running_ = true;
-    return false;
-  }
-  job->next_ = nullptr;
-  (first_ == nullptr ? first_ : last_->next_) = job;
-  last_ = job;
-  ++num_waiting_;
-  return true;
-}
-
-ShardStrand::Job* ShardStrand::Next() {
-  MutexLock lock(&mutex_);
-  Job* job = first_;
-  if (job == nullptr) {
-    running_ = false;
-  } else {
-    first_ = job->next_;
-    --num_waiting_;
-  }
-  has_room_.NotifyOne();
-  return job;
-}
-
-void ShardStrand::Run(Job* job) {
-  bool is_free = false;
-  {
-    MutexLock lock(&mutex_);
-    is_free = !std::exchange(running_, true);
-  }
-  if (!is_free) {
-    job->Keep();
-    if (Append(job)) return;
-  }
-  for (; job != nullptr; job = Next()) job->Run();
-}
-
-// A part of the slices, and the pulls that wait for them.
-struct ParameterShard::Part {
-  Part(size_t index, PartitionedStore* all) : index(index), all(all), store(&all->part(index)) {}
-
-  bool Has(uint32_t slice) const { return all->PartOf(slice) == index; }
-  bool Concerns(const PullWaiter& waiter) const;
-  bool IsComplete(PullWaiter* waiter) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  bool FindRoom(PullWaiter* waiter) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  void Answer(PullWaiter* waiter) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  void AddWaiting(PullWaiter* waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  // Answer who is through, or too late, and take them out of `waiting`.
-  void CollectComplete(Waiters* complete) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  absl::Time CollectLate(absl::Time now, Waiters* late) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-
-  const size_t index;
-  const PartitionedStore* const all;
-  ShardStrand strand;
-
-  Mutex mutex;
-  SliceStore* const store;
-  absl::Status over ABSL_GUARDED_BY(mutex);  // Not OK: nothing is done here any more.
-  SliceStoreEvents events ABSL_GUARDED_BY(mutex);
-  Waiters waiting ABSL_GUARDED_BY(mutex);
-  size_t num_asking ABSL_GUARDED_BY(mutex) = 0;  // How many of them ask for room.
-};
-
-// The slices of a lineage.
-struct ParameterShard::Served {
-  Served(uint64_t lineage, std::unique_ptr<PartitionedStore> slices)
-      : lineage(lineage), store(std::move(slices)) {
-    for (size_t i = 0; i < store->num_parts(); ++i) {
-      parts.push_back(std::make_unique<Part>(i, store.get()));
-    }
-  }
-  Part* PartOf(uint32_t slice) const { return parts[store->PartOf(slice)].get(); }
-  void LockAll() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    for (const auto& part : parts) part->mutex.Lock();
-  }
-  void UnlockAll() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    for (const auto& part : parts) part->mutex.Unlock();
-  }
-
-  const uint64_t lineage;
-  const std::unique_ptr<PartitionedStore> store;
-  std::vector<std::unique_ptr<Part>> parts;
-  // Guarded by the shard's events_mutex_. Cuts that some parts have completed, and the number of
-  // these parts.
-  std::map<uint64_t, size_t> completed_cuts;
-};
-
-bool ParameterShard::Part::Concerns(const PullWaiter& waiter) const {
-  for (const uint32_t slice : waiter.slices) {
-    if (Has(slice)) return true;
-  }
-  for (const SlicePush& ask : waiter.asks) {
-    if (Has(ask.slice)) return true;
-  }
-  return false;
-}
-
-bool ParameterShard::Part::IsComplete(PullWaiter* waiter) const {
-  if (!waiter->asks.empty()) return FindRoom(waiter);
-  size_t& first = waiter->first_waiting_;
-  for (; first < waiter->slices.size(); ++first) {
-    const uint32_t slice = waiter->slices[first];
-    if (Has(slice) && store->TryPull(slice, waiter->version).state == PullAnswer::kNotYet) break;
-  }
-  return first == waiter->slices.size();
-}
-
-bool ParameterShard::Part::FindRoom(PullWaiter* waiter) const {
-  size_t& first = waiter->first_waiting_;
-  for (; first < waiter->asks.size(); ++first) {
-    const SlicePush& ask = waiter->asks[first];
-    if (Has(ask.slice) && !store->MakeRoom(ask)) break;
-  }
-  return first == waiter->asks.size();
-}
-
-void ParameterShard::Part::Answer(PullWaiter* waiter) const {
-  if (!waiter->asks.empty()) {
-    if (FindRoom(waiter)) return;
-    if (waiter->has_room) {
-      store->AppendMissingPositions(waiter->asks[waiter->first_waiting_].slice,
-                                    &waiter->missing_positions);
-    }
-    waiter->has_room = false;
-    return;
-  }
-  for (size_t i = 0; i < waiter->slices.size(); ++i) {
-    const uint32_t slice = waiter->slices[i];
-    if (!Has(slice)) continue;
-    PullAnswer& answer = waiter->answers[i];
-    if (waiter->versions_only) {
-      answer.version = store->newest_version(slice);
-      continue;
-    }
-    if (waiter->rows.empty()) {
-      answer = store->TryPull(slice, waiter->version);
-    } else {
-      const RowPull& rows = waiter->rows[i];
-      answer = store->ReadRows(slice, waiter->version, {rows.keys, rows.num_keys}, rows.values);
-    }
-    if (answer.state == PullAnswer::kNotYet && waiter->missing_positions.empty()) {
-      store->AppendMissingPositions(slice, &waiter->missing_positions);
-    }
-  }
-}
-
-void ParameterShard::Part::AddWaiting(PullWaiter* waiter) {
-  waiting.push_back(waiter);
-  if (!waiter->asks.empty()) ++num_asking;
-}
-
-void ParameterShard::Part::CollectComplete(Waiters* complete) {
-  if (num_asking > 0) {
-    // Free room goes to the lowest positions.
-    std::sort(waiting.begin(), waiting.end(), [](const PullWaiter* a, const PullWaiter* b) {
-      if (a->asks.empty() || b->asks.empty()) return !a->asks.empty() && b->asks.empty();
-      return a->asks[0].position < b->asks[0].position;
-    });
-  }
-  size_t still = 0;
-  for (PullWaiter* waiter : waiting) {
-    if (!IsComplete(waiter)) {
-      waiting[still++] = waiter;
-      continue;
-    }
-    if (!waiter->asks.empty()) --num_asking;
-    Answer(waiter);
-    complete->push_back(waiter);
-  }
-  waiting.resize(still);
-}
-
-absl::Time ParameterShard::Part::CollectLate(absl::Time now, Waiters* late) {
-  absl::Time next = absl::InfiniteFuture();
-  size_t still = 0;
-  for (PullWaiter* waiter : waiting) {
-    if (waiter->give_up_ > now) {
-      next = std::min(next, waiter->give_up_);
-      waiting[still++] = waiter;
-      continue;
-    }
-    if (!waiter->asks.empty()) --num_asking;
-    Answer(waiter);
-    waiter->give_up_ = absl::InfinitePast();  // It waits in no other part.
-    late->push_back(waiter);
-  }
-  waiting.resize(still);
-  return next;
-}
-
 ParameterShard::ParameterShard(const Clock* clock, ShardObserver* observer)
     : clock_(clock), observer_(observer) {}
 
@@ -234,7 +41,7 @@ absl::Status ParameterShard::CheckCommand(const v1::Identity& sender) {
 }
 
 absl::StatusOr<bool> ParameterShard::BeginLoad(const v1::Identity& sender) {
-  std::shared_ptr<Served> old;  // Freed without the lock.
+  std::shared_ptr<ServedSlices> old;  // Freed without the lock.
   {
     MutexLock lock(&mutex_);
     if (rules_ == nullptr) return absl::UnavailableError("this ps has not registered yet");
@@ -264,7 +71,7 @@ void ParameterShard::EndLoad(std::unique_ptr<PartitionedStore> store) {
   if (phase_ != Phase::kLoading) return;  // Stopped meanwhile.
   phase_ = store == nullptr ? Phase::kBlank : Phase::kServing;
   if (store == nullptr) return;
-  served_ = std::make_shared<Served>(loading_lineage_, std::move(store));
+  served_ = std::make_shared<ServedSlices>(loading_lineage_, std::move(store));
   rules_->set_lineage(loading_lineage_);
   {
     MutexLock events_lock(&events_mutex_);
@@ -286,7 +93,7 @@ absl::Status ParameterShard::CheckServing() const {
 
 absl::Status ParameterShard::Command(const v1::Identity& sender,
                                      const std::function<void(PartitionedStore*)>& command) {
-  std::shared_ptr<Served> served;
+  std::shared_ptr<ServedSlices> served;
   {
     MutexLock lock(&mutex_);
     if (rules_ == nullptr) return absl::UnavailableError("this ps has not registered yet");
@@ -299,7 +106,7 @@ absl::Status ParameterShard::Command(const v1::Identity& sender,
 
 absl::Status ParameterShard::CommandOfOwn(uint64_t lineage,
                                           const std::function<void(PartitionedStore*)>& command) {
-  std::shared_ptr<Served> served;
+  std::shared_ptr<ServedSlices> served;
   {
     MutexLock lock(&mutex_);
     RETURN_IF_ERROR(CheckServing());
@@ -309,7 +116,7 @@ absl::Status ParameterShard::CommandOfOwn(uint64_t lineage,
   return RunCommand(served.get(), command);
 }
 
-absl::Status ParameterShard::RunCommand(Served* served,
+absl::Status ParameterShard::RunCommand(ServedSlices* served,
                                         const std::function<void(PartitionedStore*)>& command) {
   std::vector<Waiters> complete(served->parts.size());
   served->LockAll();
@@ -327,17 +134,10 @@ absl::Status ParameterShard::RunCommand(Served* served,
   return over;
 }
 
-void ParameterShard::EndServed(const absl::Status& status, Served* served) {
+void ParameterShard::EndServed(const absl::Status& status, ServedSlices* served) {
   if (served == nullptr) return;
   for (const auto& part : served->parts) {
-    Waiters ended;
-    {
-      MutexLock lock(&part->mutex);
-      part->over = status;
-      part->num_asking = 0;
-      ended.swap(part->waiting);
-    }
-    for (PullWaiter* waiter : ended) {
+    for (PullWaiter* waiter : part->End(status)) {
       waiter->status = status;
       waiter->OnPulled();
     }
@@ -381,8 +181,8 @@ absl::Status ParameterShard::CheckExamples(const Access& access, const BatchKey&
 void ParameterShard::RunJob(const Access& access, absl::Span<const uint32_t> slices,
                             ShardStrand::Job* job) const {
   // The job may end the access, and with it the slices.
-  const std::shared_ptr<Served> served = access.served;
-  Part* const part = slices.empty() ? nullptr : served->PartOf(slices[0]);
+  const std::shared_ptr<ServedSlices> served = access.served;
+  ShardPart* const part = slices.empty() ? nullptr : served->PartOf(slices[0]);
   const bool is_one =
       part != nullptr && std::all_of(slices.begin(), slices.end(),
                                      [part](uint32_t slice) { return part->Has(slice); });
@@ -394,9 +194,9 @@ void ParameterShard::RunJob(const Access& access, absl::Span<const uint32_t> sli
 }
 
 absl::StatusOr<PushOutcome> ParameterShard::Push(const Access& access, const SlicePush& push) {
-  Served* const served = access.served.get();
+  ServedSlices* const served = access.served.get();
   if (!served->store->Owns(push.slice)) return PushOutcome::kAhead;
-  Part* const part = served->PartOf(push.slice);
+  ShardPart* const part = served->PartOf(push.slice);
   Waiters complete;
   PushOutcome outcome = PushOutcome::kNone;
   {
@@ -412,7 +212,7 @@ absl::StatusOr<PushOutcome> ParameterShard::Push(const Access& access, const Sli
 
 void ParameterShard::AppendMissingPositions(const Access& access, uint32_t slice,
                                             std::vector<uint32_t>* positions) {
-  Part* const part = access.served->PartOf(slice);
+  ShardPart* const part = access.served->PartOf(slice);
   MutexLock lock(&part->mutex);
   part->store->AppendMissingPositions(slice, positions);
 }
@@ -439,7 +239,7 @@ void ParameterShard::Wait(const Access& access, bool may_wait, PullWaiter* waite
   waiter->may_act_ = access.may_act;
   if ((*access.may_act)()) {
     // The waiter may end the access.
-    const std::shared_ptr<Served> served = access.served;
+    const std::shared_ptr<ServedSlices> served = access.served;
     Continue(served.get(), waiter);
   } else {
     waiter->status = MayNotAct();
@@ -447,9 +247,9 @@ void ParameterShard::Wait(const Access& access, bool may_wait, PullWaiter* waite
   }
 }
 
-void ParameterShard::Continue(Served* served, PullWaiter* waiter) {
+void ParameterShard::Continue(ServedSlices* served, PullWaiter* waiter) {
   for (; waiter->part_ < served->parts.size(); ++waiter->part_, waiter->first_waiting_ = 0) {
-    Part* const part = served->parts[waiter->part_].get();
+    ShardPart* const part = served->parts[waiter->part_].get();
     if (!part->Concerns(*waiter)) continue;
     MutexLock lock(&part->mutex);
     waiter->status = part->over;
@@ -466,7 +266,7 @@ void ParameterShard::Continue(Served* served, PullWaiter* waiter) {
   waiter->OnPulled();
 }
 
-void ParameterShard::ContinueAll(Served* served, const Waiters& waiters) {
+void ParameterShard::ContinueAll(ServedSlices* served, const Waiters& waiters) {
   for (PullWaiter* waiter : waiters) {
     ++waiter->part_;
     waiter->first_waiting_ = 0;
@@ -474,17 +274,13 @@ void ParameterShard::ContinueAll(Served* served, const Waiters& waiters) {
   }
 }
 
-void ParameterShard::TakeEvents(Served* served, Part* part, Waiters* complete) {
+void ParameterShard::TakeEvents(ServedSlices* served, ShardPart* part, Waiters* complete) {
   part->mutex.AssertHeld();
-  part->store->TakeEvents(&part->events);
-  // Room may have become free without an event.
-  if (!part->waiting.empty() && (part->num_asking > 0 || !part->events.advances.empty())) {
-    part->CollectComplete(complete);
-  }
+  part->TakeEvents(complete);
   if (!part->events.empty()) PassEventsOn(served, &part->events);
 }
 
-void ParameterShard::PassEventsOn(Served* served, SliceStoreEvents* events) {
+void ParameterShard::PassEventsOn(ServedSlices* served, SliceStoreEvents* events) {
   MutexLock lock(&events_mutex_);
   for (SliceStoreEvents::CutPart& cut : events->cuts) {
     if (!cut.completes_cut || served->parts.size() == 1) continue;
@@ -495,7 +291,7 @@ void ParameterShard::PassEventsOn(Served* served, SliceStoreEvents* events) {
 }
 
 std::vector<TableUse> ParameterShard::TablesInUse() const {
-  std::shared_ptr<Served> served;
+  std::shared_ptr<ServedSlices> served;
   {
     MutexLock lock(&mutex_);
     served = served_;
@@ -504,7 +300,7 @@ std::vector<TableUse> ParameterShard::TablesInUse() const {
 }
 
 void ParameterShard::Drain() {
-  std::shared_ptr<Served> served;
+  std::shared_ptr<ServedSlices> served;
   {
     MutexLock lock(&mutex_);
     phase_ = Phase::kDraining;
@@ -517,7 +313,7 @@ void ParameterShard::Drain() {
 }
 
 absl::Time ParameterShard::Tick() {
-  std::shared_ptr<Served> served;
+  std::shared_ptr<ServedSlices> served;
   {
     MutexLock lock(&mutex_);
     served = served_;

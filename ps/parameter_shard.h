@@ -16,11 +16,13 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "ps/pull_waiter.h"
+#include "ps/shard_part.h"
+#include "ps/shard_strand.h"
 #include "runtime/rpc/receiver_rules.h"
 #include "runtime/tables/table_use.h"
 #include "runtime/variables/partitioned_store.h"
 #include "runtime/variables/slice_store.h"
-#include "runtime/variables/variable_store.h"
 
 namespace shoal {
 namespace v1 {
@@ -36,79 +38,6 @@ class ShardObserver {
   virtual void OnLineage(uint64_t lineage) = 0;
   // The parts of a cut may come in several calls; the last slice's part completes the cut.
   virtual void OnEvents(SliceStoreEvents* events) = 0;
-};
-
-// The pulls of one call, or its request for room for contributions. After OnPulled the object may
-// be filled again and reused.
-class PullWaiter {
- public:
-  virtual ~PullWaiter() = default;
-
-  std::vector<uint32_t> slices;  // Slices of this shard.
-  uint64_t version = 0;          // SYNC: the version to pull.
-  // The rows to read, indexed as `slices`; their values are written before OnPulled is called.
-  // Empty if none of the slices is a bucket.
-  std::vector<RowPull> rows;
-  bool versions_only = false;   // Asks for versions without values; such a call never waits.
-  absl::Duration park;          // SYNC: how long to wait for the version, or for room.
-  std::vector<SlicePush> asks;  // AskForRoom: the contributions, without `data`.
-
-  // Called exactly once, without locks, possibly inside Pull. `status` is OK and the fields below
-  // are filled, or it is ABORTED ("moved") or UNAVAILABLE.
-  virtual void OnPulled() = 0;
-  absl::Status status;
-  uint64_t lineage = 0;
-  std::vector<PullAnswer> answers;  // One for each of `slices`.
-  // The positions that the first slice without the version, or without room, still lacks.
-  std::vector<uint32_t> missing_positions;
-  bool has_room = false;  // AskForRoom: every contribution has room.
-
- private:
-  friend class ParameterShard;
-  size_t first_waiting_ = 0;  // Slices of the part before this index have the version.
-  size_t part_ = 0;           // The part in which it waits or is being answered.
-  absl::Time give_up_;
-  std::shared_ptr<const std::function<bool()>> may_act_;
-};
-
-// Runs jobs on one part of the slices one after the other. The thread that comes first also runs
-// the jobs that others add meanwhile. Thread-safe.
-class ShardStrand {
- public:
-  class Job {
-   public:
-    virtual ~Job() = default;
-    // Called once; may destroy the job.
-    virtual void Run() = 0;
-    // Called when another thread may run the job later. The job must copy everything that belongs
-    // to the caller of ShardStrand::Run.
-    virtual void Keep() = 0;
-
-   private:
-    friend class ShardStrand;
-    Job* next_ = nullptr;
-  };
-
-  // The most jobs that may wait. The number is small because the transports' memory limits do not
-  // include them; memory_check.cc does.
-  static constexpr int kMaxWaiting = 8;
-  // The most jobs at one time: those that wait and the one that runs.
-  static constexpr int kMostJobs = kMaxWaiting + 1;
-
-  // Runs `job` on this thread or, if another thread is running jobs, on that one. Blocks while
-  // kMaxWaiting jobs wait.
-  void Run(Job* job);
-
- private:
-  Job* Next();
-  bool Append(Job* job);
-
-  Mutex mutex_;
-  CondVar has_room_;
-  bool running_ ABSL_GUARDED_BY(mutex_) = false;
-  Job* first_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  Job* last_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  int num_waiting_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 // The phases are BLANK -> LOADING -> SERVING -> DRAINING. The slices are divided into parts (see
@@ -151,16 +80,11 @@ class ParameterShard {
   absl::Status CommandOfOwn(uint64_t lineage,
                             const std::function<void(PartitionedStore*)>& command);
 
- private:
-  struct Part;
-  struct Served;
-
- public:
   // A bulk call's permission to push and pull, which ends with the next load.
   struct Access {
     uint64_t lineage = 0;
     const SliceTable* table = nullptr;
-    std::shared_ptr<Served> served;
+    std::shared_ptr<ServedSlices> served;
     std::shared_ptr<const std::function<bool()>> may_act;
   };
   absl::StatusOr<Access> Enter(const v1::Identity& sender, uint64_t receiver_incarnation);
@@ -198,22 +122,23 @@ class ParameterShard {
   const Clock* clock() const { return clock_; }
 
  private:
-  using Waiters = std::vector<PullWaiter*>;
+  using Waiters = ShardPart::Waiters;
   enum class Phase { kBlank, kLoading, kServing, kDraining };
 
   absl::Status CheckServing() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status RunCommand(Served* served, const std::function<void(PartitionedStore*)>& command);
+  absl::Status RunCommand(ServedSlices* served,
+                          const std::function<void(PartitionedStore*)>& command);
   // Ends all waits for these slices and forbids changes of them. Does nothing if `served` is null.
-  static void EndServed(const absl::Status& status, Served* served);
+  static void EndServed(const absl::Status& status, ServedSlices* served);
   // Passes the events of a part to the observer and collects the pulls that became complete.
-  void TakeEvents(Served* served, Part* part, Waiters* complete);
-  void PassEventsOn(Served* served, SliceStoreEvents* events);
+  void TakeEvents(ServedSlices* served, ShardPart* part, Waiters* complete);
+  void PassEventsOn(ServedSlices* served, SliceStoreEvents* events);
 
   void Wait(const Access& access, bool may_wait, PullWaiter* waiter);
   // Answers or parks the waiter part by part, starting at waiter->part_; calls OnPulled at the end.
-  void Continue(Served* served, PullWaiter* waiter);
+  void Continue(ServedSlices* served, PullWaiter* waiter);
   // Continues waiters that have been answered in the part in which they waited.
-  void ContinueAll(Served* served, const Waiters& waiters);
+  void ContinueAll(ServedSlices* served, const Waiters& waiters);
   void NoteGiveUp(absl::Time give_up);
 
   const Clock* const clock_;
@@ -225,7 +150,7 @@ class ParameterShard {
   uint64_t loading_lineage_ ABSL_GUARDED_BY(mutex_) = 0;
   std::unique_ptr<ReceiverRules> rules_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<const std::function<bool()>> may_act_ ABSL_GUARDED_BY(mutex_);
-  std::shared_ptr<Served> served_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<ServedSlices> served_ ABSL_GUARDED_BY(mutex_);
 
   Mutex events_mutex_;  // Serializes calls of the observer.
 
