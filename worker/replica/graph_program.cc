@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
-#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,30 +15,9 @@
 #include "runtime/config/run_config.h"
 #include "worker/replica/declared_variable.h"
 #include "worker/replica/device_selection.h"
-#include "worker/replica/graph_metrics.h"
+#include "worker/replica/placement_lines.h"
 
 namespace shoal {
-namespace {
-
-// Adds lines with the devices of each variable's gradients: one for each term of the sum over the
-// clones and one for the sum. With one clone there is only the gradient itself.
-void AddGradientLines(const TrainOp& train_op,
-                      const std::function<std::string(const Node& node)>& device_of,
-                      std::vector<std::string>* lines) {
-  for (const GradientAndVariable& pair : train_op.gradients) {
-    const Node& sum = *pair.gradient.node;
-    const bool is_sum = sum.clone_index < 0;
-    for (const Output& part : is_sum ? sum.inputs : std::vector<Output>{pair.gradient}) {
-      lines->push_back(absl::StrCat("gradient ", part.name(), " of ", pair.variable.name(), " on ",
-                                    device_of(*part.node)));
-    }
-    if (!is_sum) continue;
-    lines->push_back(
-        absl::StrCat("gradients of ", pair.variable.name(), " summed on ", device_of(sum)));
-  }
-}
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<GraphProgram>> GraphProgram::Create(Options options) {
   std::unique_ptr<GraphProgram> program(new GraphProgram(std::move(options)));
@@ -51,7 +28,11 @@ absl::StatusOr<std::unique_ptr<GraphProgram>> GraphProgram::Create(Options optio
   RETURN_IF_ERROR(program->DeclareVariables());
   RETURN_IF_ERROR(program->CheckEvaluationVariables());
   RETURN_IF_ERROR(program->DeclareTables());
-  RETURN_IF_ERROR(program->DeclareSummaries());
+  if (program->options_.run.summary().model_every() > 0) {
+    RETURN_IF_ERROR(program->summaries_.Declare(program->train_.model,
+                                                program->train_.results.count(),
+                                                program->contributing_, &program->train_fetches_));
+  }
   RETURN_IF_ERROR(
       program->Prepare(static_cast<int64_t>(ReplicaBatchExamples(program->options_.run))));
   return program;
@@ -117,8 +98,8 @@ absl::Status GraphProgram::DeclareVariables() {
       return absl::InternalError(absl::StrCat(update.name(), " updates no variable"));
     contribution_of_[static_cast<size_t>(variable->node->variable_index)] = update;
   }
-  DeclareResults(&evaluate_, &evaluate_fetches_);
-  DeclareResults(&train_, &train_fetches_);
+  evaluate_.results.Declare(evaluate_.model, evaluate_.metrics, &evaluate_fetches_);
+  train_.results.Declare(train_.model, train_.metrics, &train_fetches_);
   results_.resize(train_fetches_.size());
   for (uint32_t v = 0; v < contribution_of_.size(); ++v) {
     if (!contribution_of_[v].valid()) continue;
@@ -171,140 +152,9 @@ absl::Status GraphProgram::CheckEvaluationVariables() const {
   return absl::OkStatus();
 }
 
-void GraphProgram::DeclareResults(Deployed* deployed, std::vector<Output>* fetches) {
-  const auto add = [fetches](const Output& output, int* index) {
-    if (!output.valid()) return;
-    *index = static_cast<int>(fetches->size());
-    fetches->push_back(output);
-  };
-  add(deployed->model.data_loss, &deployed->results.data_loss);
-  add(deployed->model.regularization_loss, &deployed->results.regularization);
-  add(deployed->model.correct_count, &deployed->results.correct);
-  for (const ReplicaMetric& metric : deployed->metrics) {
-    ResultIndices::Metric& indices = deployed->results.metrics.emplace_back();
-    for (size_t clone = 0; clone < metric.scored.size(); ++clone) {
-      ScoredExamples& examples = indices.scored.emplace_back();
-      examples.clone = clone;
-      add(metric.scored[clone].scores, &examples.scores);
-      add(metric.scored[clone].labels, &examples.labels);
-    }
-    add(metric.sum, &indices.sum);
-    add(metric.weight, &indices.weight);
-  }
-  deployed->results.count = static_cast<int>(fetches->size());
-}
-
-void GraphProgram::BindResults(const ResultIndices& indices, std::vector<float>* scalars,
-                               Compiled* compiled) {
-  for (size_t i = 0; i < static_cast<size_t>(indices.count); ++i) {
-    compiled->outputs[i] = &(*scalars)[i];
-  }
-  compiled->scores.resize(static_cast<size_t>(indices.count));
-  for (const ResultIndices::Metric& metric : indices.metrics) {
-    for (const ScoredExamples& examples : metric.scored) {
-      const int64_t count = std::max<int64_t>(1, compiled->clone_examples[examples.clone]);
-      for (const int output : {examples.scores, examples.labels}) {
-        std::vector<float>& memory = compiled->scores[static_cast<size_t>(output)];
-        memory.resize(static_cast<size_t>(count));
-        compiled->outputs[static_cast<size_t>(output)] = memory.data();
-      }
-    }
-  }
-}
-
-void GraphProgram::StoreResults(const ResultIndices& indices, const Compiled& compiled,
-                                int64_t num_examples, BatchResult* result) {
-  const auto value = [&](int output) {
-    return *static_cast<const float*>(compiled.outputs[static_cast<size_t>(output)]);
-  };
-  if (indices.data_loss >= 0) {
-    result->loss_sum =
-        static_cast<double>(value(indices.data_loss)) * static_cast<double>(num_examples);
-  }
-  if (indices.regularization >= 0) result->regularization = value(indices.regularization);
-  if (indices.correct >= 0) {
-    result->correct = static_cast<uint64_t>(std::llround(value(indices.correct)));
-  }
-  result->examples = static_cast<uint64_t>(num_examples);
-  result->metrics.assign(indices.metrics.size(), MetricSum());
-  for (size_t m = 0; m < indices.metrics.size(); ++m) {
-    const ResultIndices::Metric& metric = indices.metrics[m];
-    if (!metric.scored.empty()) {
-      result->metrics[m].histogram =
-          HistogramOf(metric.scored, compiled.clone_examples, compiled.outputs);
-      continue;
-    }
-    result->metrics[m].sum = value(metric.sum);
-    result->metrics[m].weight =
-        metric.weight >= 0 ? value(metric.weight) : static_cast<double>(num_examples);
-  }
-}
-
-absl::Status GraphProgram::DeclareSummaries() {
-  if (options_.run.summary().model_every() == 0) return absl::OkStatus();
-  for (const ScalarSummary& scalar : train_.model.summaries) {
-    Summary summary;
-    summary.tags.scalar = scalar.name;
-    summary.value = scalar.value;
-    summaries_.push_back(std::move(summary));
-  }
-  for (const HistogramSummary& histogram : train_.model.histograms) {
-    Summary summary;
-    summary.tags.histogram = histogram.name;
-    summary.tags.norm = histogram.norm_name;
-    summary.value = histogram.value;
-    summaries_.push_back(std::move(summary));
-  }
-  for (Summary& summary : summaries_) {
-    if (summary.value.dtype() != DataType::kFloat32) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "model: ", summary.value.name(), " is summarised but not float32; cast it before"));
-    }
-    const auto same = std::find(train_fetches_.begin(), train_fetches_.end(), summary.value);
-    const auto index = static_cast<int>(same - train_fetches_.begin());
-    const int num_results = train_.results.count;
-    const auto contributions_end = num_results + static_cast<int>(contributing_.size());
-    if (index < num_results) {
-      summary.result = index;
-    } else if (index < contributions_end) {
-      summary.variable = static_cast<int>(contributing_[static_cast<size_t>(index - num_results)]);
-    } else {
-      summary.fetch = index;
-      if (same == train_fetches_.end()) train_fetches_.push_back(summary.value);
-    }
-  }
-  return absl::OkStatus();
-}
-
-void GraphProgram::BindSummaries(Compiled* compiled) const {
-  compiled->summaries.resize(summaries_.size());
-  for (size_t i = 0; i < summaries_.size(); ++i) {
-    if (summaries_[i].fetch < 0) continue;
-    const auto fetch = static_cast<size_t>(summaries_[i].fetch);
-    std::vector<float>& values = compiled->summaries[i];
-    values.resize(
-        static_cast<size_t>(compiled->executable->output_specs()[fetch].shape.num_elements()));
-    compiled->outputs[fetch] = values.data();
-  }
-}
-
 std::vector<BatchSummary> GraphProgram::Summaries(absl::Span<float* const> contributions) const {
-  std::vector<BatchSummary> all;
-  for (size_t i = 0; last_trained_ != nullptr && i < summaries_.size(); ++i) {
-    const Summary& summary = summaries_[i];
-    BatchSummary& batch = all.emplace_back(summary.tags);
-    if (summary.result >= 0) {
-      batch.values = absl::MakeConstSpan(&results_[summary.result], 1);
-    } else if (summary.variable >= 0) {
-      const Shape& shape =
-          train_.graph->variables()[static_cast<size_t>(summary.variable)].spec.shape;
-      batch.values = absl::MakeConstSpan(contributions[static_cast<size_t>(summary.variable)],
-                                         static_cast<size_t>(shape.num_elements()));
-    } else {
-      batch.values = last_trained_->summaries[i];
-    }
-  }
-  return all;
+  if (last_trained_ == nullptr) return {};
+  return summaries_.Collect(*train_.graph, results_, contributions, last_trained_->summaries);
 }
 
 absl::StatusOr<PlacerOptions> GraphProgram::PlacerFor() const {
@@ -339,14 +189,7 @@ absl::StatusOr<std::unique_ptr<GraphProgram::Compiled>> GraphProgram::CompileFor
   request.fetches = fetches;
   request.clone_examples = ExamplesPerClone(num_examples, deployed.queue->batches().size());
   compiled->clone_examples = request.clone_examples;
-  // A clone without examples has no inputs, so another result takes the place of its scores.
-  for (const ResultIndices::Metric& metric : deployed.results.metrics) {
-    for (const ScoredExamples& examples : metric.scored) {
-      if (request.clone_examples[examples.clone] > 0) continue;
-      request.fetches[static_cast<size_t>(examples.scores)] = fetches[0];
-      request.fetches[static_cast<size_t>(examples.labels)] = fetches[0];
-    }
-  }
+  deployed.results.ReplaceEmptyClones(request.clone_examples, &request.fetches);
   if (capacities.empty()) capacities = FirstCapacities(options_.fields, request.clone_examples);
   compiled->feeds =
       std::make_unique<BatchFeeds>(*deployed.queue, request.clone_examples, std::move(capacities));
@@ -378,7 +221,7 @@ absl::StatusOr<std::unique_ptr<GraphProgram::Compiled>> GraphProgram::CompileFor
   compiled->versions.resize(deployed.graph->variables().size());
   compiled->outputs.resize(fetches.size());
   if (&deployed == &train_) {
-    BindSummaries(compiled.get());
+    summaries_.Bind(*compiled->executable, &compiled->summaries, &compiled->outputs);
     BindRowGradients(compiled.get());
   }
   return compiled;
@@ -445,8 +288,8 @@ absl::Status GraphProgram::Train(const TrainArguments& arguments, BatchResult* r
   const LoadedBatch& batch = *arguments.batch;
   ASSIGN_OR_RETURN(Compiled* const compiled,
                    CompiledFor(batch, train_, train_fetches_, &train_compiled_));
-  const int num_results = train_.results.count;
-  BindResults(train_.results, &results_, compiled);
+  const int num_results = train_.results.count();
+  train_.results.Bind(compiled->clone_examples, &results_, &compiled->scores, &compiled->outputs);
   for (size_t i = 0; i < contributing_.size(); ++i) {
     compiled->outputs[static_cast<size_t>(num_results) + i] =
         arguments.contributions[contributing_[i]];
@@ -465,7 +308,7 @@ absl::Status GraphProgram::Train(const TrainArguments& arguments, BatchResult* r
       return;
     }
     if (results_left.fetch_sub(1) > 1) return;
-    StoreResults(train_.results, *compiled, batch.num_examples, result);
+    train_.results.Store(compiled->clone_examples, compiled->outputs, batch.num_examples, result);
     on_result();
   });
   return compiled->executable->status();
@@ -477,10 +320,10 @@ absl::Status GraphProgram::Evaluate(const LoadedBatch& batch,
   ASSIGN_OR_RETURN(Compiled* const compiled,
                    CompiledFor(batch, evaluate_, evaluate_fetches_, &evaluate_compiled_));
   std::vector<float> results(evaluate_fetches_.size());
-  BindResults(evaluate_.results, &results, compiled);
+  evaluate_.results.Bind(compiled->clone_examples, &results, &compiled->scores, &compiled->outputs);
   compiled->executable->Run(Bind(batch, parameters, versions, evaluate_, compiled));
   RETURN_IF_ERROR(compiled->executable->status());
-  StoreResults(evaluate_.results, *compiled, batch.num_examples, result);
+  evaluate_.results.Store(compiled->clone_examples, compiled->outputs, batch.num_examples, result);
   for (const MetricSum& metric : result->metrics) {
     if (metric.histogram.size() <= kMostScoreCounts) continue;
     return absl::InvalidArgumentError(
@@ -510,39 +353,10 @@ std::vector<VariableSpec> GraphProgram::DenseEmbeddings() const {
 }
 
 std::vector<std::string> GraphProgram::PlacementLines() const {
-  const v1::DeploymentOptions& deployment = options_.run.deployment();
   const absl::StatusOr<PlacerOptions> placer = PlacerFor();
   if (!placer.ok()) return {};
-  const absl::StatusOr<std::vector<int>> placement = PlaceNodes(*train_.graph, *placer);
-  if (!placement.ok()) return {};
-  const auto device_of = [&](const Node& node) {
-    const int device = (*placement)[static_cast<size_t>(node.id)];
-    return device < 0 ? node.device.ToString() : placer->devices[device].ToString();
-  };
-  std::vector<std::string> clone_devices(train_.model.clones.size());
-  for (const auto& node : train_.graph->nodes()) {
-    if (node->clone_index >= 0) clone_devices[node->clone_index] = device_of(*node);
-  }
-  std::vector<std::string> lines;
-  for (const Variable& variable : train_.graph->variables()) {
-    const std::string where = deployment.num_ps_tasks() > 0 ? "the parameter servers"
-                              : deployment.variables() == "mirrored"
-                                  ? absl::StrJoin(clone_devices, ", ")
-                                  : device_of(*variable.node);
-    lines.push_back(absl::StrCat("variable ", variable.spec.name, " ",
-                                 variable.spec.shape.ToString(), " on ", where));
-  }
-  for (const v1::VariableSpec& table : tables_.specs()) {
-    lines.push_back(absl::StrCat(
-        "table ", table.name(), " [", table.shape(0), "], ", table.table().buckets(),
-        " buckets on ", deployment.num_ps_tasks() > 0 ? "the parameter servers" : "the host"));
-  }
-  for (size_t i = 0; i < clone_devices.size(); ++i) {
-    lines.push_back(absl::StrCat("clone ", i, " on ", clone_devices[i]));
-  }
-  if (!deployment.log_device_placement()) return lines;
-  AddGradientLines(*train_.model.train_op, device_of, &lines);
-  return lines;
+  return shoal::PlacementLines(options_.run.deployment(), *placer, *train_.graph, train_.model,
+                               tables_.specs());
 }
 
 std::string GraphProgram::compute_fingerprint() const {

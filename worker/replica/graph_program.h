@@ -19,6 +19,8 @@
 #include "proto/v1/run_config.pb.h"
 #include "worker/replica/batch_feeds.h"
 #include "worker/replica/graph_metrics.h"
+#include "worker/replica/graph_results.h"
+#include "worker/replica/graph_summaries.h"
 #include "worker/replica/model_tables.h"
 #include "worker/replica/replica_program.h"
 
@@ -64,32 +66,17 @@ class GraphProgram : public ReplicaProgram {
   std::vector<std::string> missing_devices() const;
   // Returns the dense variables whose rows the model looks up by ids.
   std::vector<VariableSpec> DenseEmbeddings() const;
-  // Returns lines for the user: "variable NAME [SHAPE] on DEVICE, DEVICE" in the order of
-  // declaration, "table NAME [DIM], 16 buckets on the parameter servers", "clone 0 on DEVICE", and
-  // with log_device_placement "gradient NODE of VARIABLE on DEVICE" for each clone and "gradients
-  // of VARIABLE summed on DEVICE".
+  // Returns lines for the user about the devices of the training graph; see placement_lines.h.
   std::vector<std::string> PlacementLines() const;
 
  private:
-  // The positions of the scalar results among a graph's fetches, where they come first; -1 if the
-  // graph has no such result.
-  struct ResultIndices {
-    int data_loss = -1, regularization = -1, correct = -1;
-    struct Metric {
-      int sum = -1, weight = -1;  // no weight: the number of examples
-      std::vector<ScoredExamples> scored;
-    };
-    std::vector<Metric> metrics;
-    int count = 0;
-  };
-  // One deployed graph. The training and the evaluation graph may have different results: a model
-  // may regularize in training only.
+  // One deployed graph: that of training, or that of evaluation.
   struct Deployed {
     std::unique_ptr<Graph> graph;
     std::unique_ptr<InputQueue> queue;
     DeployedModel model;
     std::vector<ReplicaMetric> metrics;
-    ResultIndices results;
+    GraphResults results;
   };
   // An executable for one batch size with its bindings.
   struct Compiled {
@@ -102,17 +89,8 @@ class GraphProgram : public ReplicaProgram {
     std::vector<uint64_t> versions;      // indexed by graph variable
     std::vector<void*> outputs;          // indexed by fetch
     std::vector<int64_t> clone_examples;
-    std::vector<std::vector<float>> scores;  // indexed by result; only of scores and labels
-    // Indexed by summary: values that are fetched only for it.
-    std::vector<std::vector<float>> summaries;
-  };
-  // A summary of the model and the place of its values.
-  struct Summary {
-    BatchSummary tags;  // without values
-    Output value;
-    int result = -1;    // index in results_
-    int variable = -1;  // index of the contribution
-    int fetch = -1;     // index in train_fetches_, if fetched only for the summary
+    GraphResults::Scores scores;
+    GraphSummaries::Values summaries;
   };
 
   explicit GraphProgram(Options options) : options_(std::move(options)) {}
@@ -121,10 +99,6 @@ class GraphProgram : public ReplicaProgram {
   // Checks that the training graph, which declares the variables, declares all that evaluation
   // reads.
   absl::Status CheckEvaluationVariables() const;
-  static void DeclareResults(Deployed* deployed, std::vector<Output>* fetches);
-  // Called after DeclareVariables if summary.model_every is set.
-  absl::Status DeclareSummaries();
-  void BindSummaries(Compiled* compiled) const;
   void BindRowGradients(Compiled* compiled) const;
   absl::StatusOr<PlacerOptions> PlacerFor() const;
   // Declares the tables, after the other variables, and the fetches of their gradients.
@@ -143,11 +117,6 @@ class GraphProgram : public ReplicaProgram {
   RunBindings Bind(const LoadedBatch& batch, absl::Span<const float* const> parameters,
                    absl::Span<const uint64_t> versions, const Deployed& deployed,
                    Compiled* compiled) const;
-  // Gives the results memory: `scalars` has one number for each of them.
-  static void BindResults(const ResultIndices& indices, std::vector<float>* scalars,
-                          Compiled* compiled);
-  static void StoreResults(const ResultIndices& indices, const Compiled& compiled,
-                           int64_t num_examples, BatchResult* result);
   std::vector<int64_t> ExamplesPerClone(int64_t num_examples, size_t num_clones) const;
 
   const Options options_;
@@ -164,7 +133,7 @@ class GraphProgram : public ReplicaProgram {
   std::vector<int64_t> first_row_capacities_;
   std::vector<int> row_fetches_;  // indexed by table: in train_fetches_, -1 if there is none
   absl::Span<const TableRows> rows_;
-  std::vector<Summary> summaries_;
+  GraphSummaries summaries_;  // empty without summary.model_every
   const Compiled* last_trained_ = nullptr;
   CompiledBySize train_compiled_;  // keyed by number of examples
   CompiledBySize evaluate_compiled_;
