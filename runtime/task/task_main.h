@@ -7,19 +7,16 @@
 
 #include <functional>
 #include <optional>
-#include <string>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
 #include "runtime/cluster/environment.h"
+#include "runtime/cluster/task.h"
 #include "runtime/config/validate.h"
 #include "runtime/task/task_options.h"
 
 namespace shoal {
-
-struct CommandLine;
 
 using RunTask = std::function<absl::Status(const TaskOptions&)>;
 
@@ -31,22 +28,6 @@ using RunTask = std::function<absl::Status(const TaskOptions&)>;
 int TaskMain(const std::optional<Job>& command, absl::Span<const std::string> args,
              const RunTask& run, ModelFrom model = ModelFrom::kRunFile,
              const Environment& environment = {});
-
-// The facts about a task's process that are not in its flags.
-struct Surroundings {
-  std::string working_directory;  // Makes `run.out` absolute.
-  std::string hostname;
-  Environment environment;
-};
-
-// The pure part of TaskMain: determines the task's identity, its listen address, the chief's
-// address, and the resolved and validated run. Leaves borrowed pointers null.
-absl::StatusOr<TaskOptions> ResolveTask(const std::optional<Job>& command, const CommandLine& line,
-                                        const Surroundings& surroundings,
-                                        ModelFrom model = ModelFrom::kRunFile);
-
-// Returns the usage text of a task's command.
-std::string TaskHelp(const std::optional<Job>& command);
 
 }  // namespace shoal
 
