@@ -44,7 +44,10 @@ absl::StatusOr<std::unique_ptr<AsyncMode>> AsyncMode::Create(SessionContext* con
 
 AsyncMode::AsyncMode(SessionContext* context, BadBatches* bad_batches,
                      const AsyncSession::Options& options)
-    : context_(*context), bad_batches_(*bad_batches), async_(options, context->plan->steps) {}
+    : context_(*context),
+      bad_batches_(*bad_batches),
+      async_(options, context->plan->steps),
+      reloads_(context, &async_) {}
 
 void AsyncMode::OnTaskLost(TaskId task, uint64_t incarnation) {
   if (task.job == Job::kWorker) {
@@ -54,34 +57,6 @@ void AsyncMode::OnTaskLost(TaskId task, uint64_t incarnation) {
     context_.cuts.OnRollback();  // No cut can be completed without the ps.
     context_.ps[task.index].loaded_lineage = 0;
   }
-}
-
-void AsyncMode::OnLoaded(uint32_t ps, uint64_t incarnation,
-                         const v1::LoadSlicesResponse& response) {
-  async_.OnLoaded(ps, incarnation, response);
-}
-
-bool AsyncMode::OnApplied(uint32_t ps, uint32_t epoch, const v1::GetAppliedResponse& response) {
-  if (!async_.AddApplied(ps, epoch, response)) return false;
-  RunPhases& phases = context_.phases;
-  // Workers that know this view push to the new process.
-  phases.NextView();
-  const absl::Status status = async_.Serve(ps, phases.state().view());
-  if (!status.ok()) {
-    phases.Fail(std::string(status.message()));
-    return false;
-  }
-  const bool kept_all = std::exchange(context_.ps[ps].has_served, true);
-  if (kept_all) {
-    context_.log.NoteEvent(absl::StrFormat("ps/%d serves again, with all that it had", ps));
-  } else if (phases.phase() != v1::RunState::PHASE_PREPARING) {
-    context_.log.NoteEvent(absl::StrFormat(
-        "ps/%d serves again, from %s; what it lacks is computed again", ps,
-        context_.has_checkpoint()
-            ? absl::StrCat("the checkpoint of step ", context_.cuts.durable_version())
-            : "its first values, as there is no checkpoint yet"));
-  }
-  return true;
 }
 
 absl::Status AsyncMode::ReportSteps(absl::Time now, const v1::ReportStepsRequest& request) {

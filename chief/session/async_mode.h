@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "chief/session/async_reloads.h"
 #include "chief/session/async_session.h"
 #include "chief/session/bad_batches.h"
 #include "chief/session/session_context.h"
@@ -39,13 +40,7 @@ class AsyncMode : public TrainingMode {
 
   bool RollsBackAllPs() const override { return false; }
   void OnTaskLost(TaskId task, uint64_t incarnation) override;
-  bool LoadsWhileTraining() const override { return true; }
-  bool MayLoad() const override { return !async_.is_writing(); }
-  void OnLoaded(uint32_t ps, uint64_t incarnation, const v1::LoadSlicesResponse& response) override;
-  std::vector<uint32_t> EpochsToAsk(uint32_t ps) const override { return async_.EpochsToAsk(ps); }
-  bool OnApplied(uint32_t ps, uint32_t epoch, const v1::GetAppliedResponse& response) override;
-  bool CanReachCut() const override { return async_.all_serve(); }
-  bool AllServe() const override { return async_.all_serve(); }
+  PsReloads& reloads() override { return reloads_; }
   uint32_t first_kept_epoch() const override { return async_.first_kept_epoch(); }
 
   absl::Status ReportSteps(absl::Time now, const v1::ReportStepsRequest& request) override;
@@ -57,6 +52,7 @@ class AsyncMode : public TrainingMode {
 
   bool CanCut() const override;
   uint64_t RequestCut() override;
+  bool CanReachCut() const override { return async_.all_serve(); }
   bool IsNearEnd() const override { return async_.ledger().is_at_end(); }
   bool SaveNow() override;
   uint64_t StepsPerEpoch() const override;
@@ -86,6 +82,7 @@ class AsyncMode : public TrainingMode {
   SessionContext& context_;
   BadBatches& bad_batches_;
   AsyncSession async_;
+  AsyncReloads reloads_;
   bool final_cut_has_failed_ = false;  // Since the last call of Advance.
   absl::Time next_cut_ = absl::InfinitePast();
   // When a cut that has all shards stops waiting for its lines.

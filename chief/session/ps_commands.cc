@@ -85,7 +85,7 @@ std::vector<PsCommand> PsCommands::Take(absl::Time now) {
   Issue issue(this, now);
   const RunPhases& phases = context_.phases;
   const bool is_preparing = phases.phase() == v1::RunState::PHASE_PREPARING;
-  if (is_preparing || (phases.is_running() && context_.mode->LoadsWhileTraining())) {
+  if (is_preparing || (phases.is_running() && context_.mode->reloads().LoadsWhileTraining())) {
     WantLoads(&issue);
   }
   if (phases.is_running()) {
@@ -128,14 +128,14 @@ void PsCommands::WantLoads(Issue* issue) {
   for (uint32_t i = 0; i < context_.ps.size(); ++i) {
     PsState& ps = context_.ps[i];
     if (ps.loaded_lineage == lineage) {
-      for (const uint32_t epoch : context_.mode->EpochsToAsk(i)) {
+      for (const uint32_t epoch : context_.mode->reloads().EpochsToAsk(i)) {
         v1::GetAppliedRequest request;
         request.set_epoch(epoch);
         issue->Want(i, std::move(request));
       }
       continue;
     }
-    if (!context_.mode->MayLoad()) continue;
+    if (!context_.mode->reloads().MayLoad()) continue;
     PsCommand* const load = issue->Want(i, context_.options.resend_load, v1::LoadSlicesRequest());
     if (load == nullptr) continue;
     // The request has one entry for each slice: it is filled in only when it is sent.

@@ -61,7 +61,7 @@ void Rollout::TrainIfLoaded() {
   for (const PsState& ps : context_.ps) {
     if (ps.loaded_lineage != context_.phases.lineage()) return;
   }
-  if (!context_.mode->AllServe()) return;
+  if (!context_.mode->reloads().AllServe()) return;
   context_.phases.Set(v1::RunState::PHASE_TRAINING);
   context_.log.Add(TrainingStarts{context_.plan->steps, context_.plan->last_step});
   context_.mode->OnTrainingStarts();

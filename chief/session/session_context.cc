@@ -45,7 +45,7 @@ SessionContext::SessionContext(SessionOptions session_options)
 }
 
 bool SessionContext::Serves(uint32_t index) const {
-  return ps[index].loaded_lineage == phases.lineage() && mode->EpochsToAsk(index).empty();
+  return ps[index].loaded_lineage == phases.lineage() && mode->reloads().EpochsToAsk(index).empty();
 }
 
 uint32_t SessionContext::num_replicas() const { return options.run.deployment().num_replicas(); }

@@ -12,9 +12,9 @@
 #include "absl/time/time.h"
 
 #include "chief/ledgers/evaluation_ledger.h"
+#include "chief/session/ps_reloads.h"
 #include "proto/v1/checkpoint.pb.h"
 #include "proto/v1/chief_service.pb.h"
-#include "proto/v1/parameter_service.pb.h"
 #include "runtime/cluster/task.h"
 #include "runtime/plan/batch_key.h"
 
@@ -59,20 +59,8 @@ class TrainingMode {
   virtual bool RollsBackAllPs() const = 0;
   // Called when all ps go back to the checkpoint of this version.
   virtual void OnRollback(uint64_t /*version*/) {}
-  // Returns whether a ps may load while others train, and whether it may load now.
-  virtual bool LoadsWhileTraining() const { return false; }
-  virtual bool MayLoad() const { return true; }
-  virtual void OnLoaded(uint32_t /*ps*/, uint64_t /*incarnation*/,
-                        const v1::LoadSlicesResponse& /*response*/) {}
-  // Returns the epochs that the chief has to ask a loaded ps about with GetApplied before it
-  // serves.
-  virtual std::vector<uint32_t> EpochsToAsk(uint32_t /*ps*/) const { return {}; }
-  // Takes the answer of a ps to GetApplied. Returns whether the ps serves from now on.
-  virtual bool OnApplied(uint32_t /*ps*/, uint32_t /*epoch*/,
-                         const v1::GetAppliedResponse& /*response*/) {
-    return false;
-  }
-  virtual bool AllServe() const { return true; }
+  // Returns how a ps that has lost its variables comes back.
+  virtual PsReloads& reloads() { return reloads_; }
   virtual void OnTrainingStarts() {}
   // Returns the first epoch that ps need to remember batches of.
   virtual uint32_t first_kept_epoch() const { return 0; }
@@ -129,6 +117,9 @@ class TrainingMode {
   virtual void FinishIfDurable(absl::Time now) = 0;
   // Called when the run is over. Lines that wait for something are written as they are.
   virtual void OnRunOver() {}
+
+ private:
+  PsReloads reloads_;
 };
 
 inline absl::Status TrainingMode::ReportNorms(const v1::ReportNormsRequest& /*request*/) {

@@ -42,6 +42,7 @@ TrainingSession::TrainingSession(Options options)
       checkpoints_(&context_, &exports_),
       rollout_(&context_, &bad_batches_, &exports_, &checkpoints_),
       waits_(&context_, &admission_, &roster_),
+      full_ps_watch_(&context_),
       commands_(&context_, &bad_batches_.decisions(), &exports_),
       status_(&context_, &roster_, &waits_, &checkpoints_) {
   context_.SetMode(std::make_unique<UnplannedMode>(&context_, &bad_batches_));
@@ -95,27 +96,12 @@ void TrainingSession::OnPsReplaced(absl::Time now, uint32_t index, uint64_t inca
 
 absl::Status TrainingSession::Heartbeat(absl::Time now, const v1::HeartbeatRequest& request) {
   RETURN_IF_ERROR(admission_.CheckIdentity(now, request.identity()));
-  if (request.has_memory()) TakeMemory(now, request);
+  if (full_ps_watch_.OnHeartbeat(now, request)) Progress(now);
   if (!roster_.OnHeartbeat(now, request)) return absl::OkStatus();
   context_.mode->OnTaskLost(TaskOf(request.identity().member()), request.identity().incarnation());
   roster_.UpdateWorkers();
   roster_.UpdateMissing();
   return absl::OkStatus();
-}
-
-void TrainingSession::TakeMemory(absl::Time now, const v1::HeartbeatRequest& request) {
-  const v1::Identity& sender = request.identity();
-  if (TaskOf(sender.member()).job != Job::kPs) return;
-  TableMemoryLedger& tables = context_.tables;
-  tables.OnReport(now, sender.member().index(), sender.lineage(), request.memory());
-  const std::string warning = tables.Warning();
-  if (!warning.empty() && !std::exchange(has_warned_of_memory_, true)) context_.log.Warn(warning);
-  const RunPhases& phases = context_.phases;
-  if (!phases.is_running() || phases.is_interrupted() || context_.mode->IsNearEnd()) return;
-  const std::string why = tables.WhyFull();
-  if (why.empty()) return;
-  context_.EndAfterCheckpoint(why, absl::StatusCode::kFailedPrecondition, /*unless_trained=*/true);
-  Progress(now);
 }
 
 void TrainingSession::Disconnect(absl::Time now, const v1::Identity& identity) {
@@ -224,14 +210,14 @@ class TrainingSession::AnswerHandler {
     if (!IsOfThisLineage<v1::LoadSlicesRequest>()) return;
     ps_.load_trouble.clear();
     ps_.loaded_lineage = context_.phases.lineage();
-    context_.mode->OnLoaded(command_.ps, ps_.incarnation, response);
+    context_.mode->reloads().OnLoaded(command_.ps, ps_.incarnation, response);
     session_.rollout_.TrainIfLoaded();
     session_.Progress(now_);
   }
   void operator()(const v1::GetAppliedResponse& response) const {
     if (!IsOfThisLineage<v1::GetAppliedRequest>()) return;
     const uint32_t epoch = std::get<v1::GetAppliedRequest>(command_.request).epoch();
-    if (!context_.mode->OnApplied(command_.ps, epoch, response)) return;
+    if (!context_.mode->reloads().OnApplied(command_.ps, epoch, response)) return;
     session_.rollout_.TrainIfLoaded();
     session_.Progress(now_);
   }

@@ -13,6 +13,7 @@
 #include "chief/session/admission.h"
 #include "chief/session/bad_batches.h"
 #include "chief/session/checkpoints.h"
+#include "chief/session/full_ps_watch.h"
 #include "chief/session/model_exports.h"
 #include "chief/session/ps_commands.h"
 #include "chief/session/rollout.h"
@@ -52,6 +53,7 @@ namespace shoal {
 //     BadBatches   batches that are left out
 //     Checkpoints  cuts on their way to the disk; ModelExports: their model.safetensors
 //     Waits        what the run waits for, and when a wait ends it
+//     FullPsWatch  when a ps without room for its tables ends the run
 //     PsCommands   what the ps have to do
 //
 // Single-threaded: (now, message) in, state, commands and records out. Messages may be lost,
@@ -138,8 +140,6 @@ class TrainingSession {
  private:
   class AnswerHandler;
 
-  // Takes a ps's report about its tables: warns once, and ends the run before the ps has no room.
-  void TakeMemory(absl::Time now, const v1::HeartbeatRequest& request);
   // A new process has taken the place of a ps.
   void OnPsReplaced(absl::Time now, uint32_t index, uint64_t incarnation);
   void GoBack(absl::Time now, const std::string& reason);
@@ -155,9 +155,9 @@ class TrainingSession {
   Checkpoints checkpoints_;
   Rollout rollout_;
   Waits waits_;
+  FullPsWatch full_ps_watch_;
   PsCommands commands_;
   SessionStatus status_;
-  bool has_warned_of_memory_ = false;
 };
 
 }  // namespace shoal
