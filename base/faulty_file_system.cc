@@ -41,7 +41,7 @@ class FaultyFileSystem::OpenFile : public WritableFile, public ReadableFile {
 
   absl::StatusOr<size_t> Read(uint64_t offset, absl::Span<char> out) const override {
     MutexLock lock(&disk_.mutex_);
-    RETURN_IF_ERROR(disk_.CountRead());
+    RETURN_IF_ERROR(disk_.faults_.OnRead());
     if (offset >= file_->bytes.size()) return 0;
     const size_t size = std::min<size_t>(out.size(), file_->bytes.size() - offset);
     std::memcpy(out.data(), file_->bytes.data() + offset, size);
@@ -50,7 +50,7 @@ class FaultyFileSystem::OpenFile : public WritableFile, public ReadableFile {
 
   absl::StatusOr<uint64_t> Size() const override {
     MutexLock lock(&disk_.mutex_);
-    RETURN_IF_ERROR(disk_.CountRead());
+    RETURN_IF_ERROR(disk_.faults_.OnRead());
     return file_->bytes.size();
   }
 
@@ -105,42 +105,6 @@ void FaultyFileSystem::NoteEntry(const Node& directory, const std::string& name,
   Note({DiskJournal::kEnter, directory.number, 0, name, "", node.number, node.is_directory});
 }
 
-int FaultyFileSystem::num_changes() const {
-  MutexLock lock(&mutex_);
-  return num_changes_;
-}
-
-void FaultyFileSystem::FailAt(int change, absl::Status status) {
-  CHECK(!status.ok());
-  MutexLock lock(&mutex_);
-  failures_[change] = std::move(status);
-}
-
-void FaultyFileSystem::FailFrom(int change, absl::Status status) {
-  CHECK(!status.ok());
-  MutexLock lock(&mutex_);
-  fail_from_ = change;
-  fail_from_status_ = std::move(status);
-}
-
-void FaultyFileSystem::StopFailing() {
-  MutexLock lock(&mutex_);
-  failures_.clear();
-  read_failures_.clear();
-  fail_from_ = -1;
-}
-
-int FaultyFileSystem::num_reads() const {
-  MutexLock lock(&mutex_);
-  return num_reads_;
-}
-
-void FaultyFileSystem::FailReadAt(int read, absl::Status status) {
-  CHECK(!status.ok());
-  MutexLock lock(&mutex_);
-  read_failures_[read] = std::move(status);
-}
-
 void FaultyFileSystem::SetCapacity(uint64_t bytes) {
   MutexLock lock(&mutex_);
   capacity_ = bytes;
@@ -158,7 +122,7 @@ void FaultyFileSystem::Release() {
 }
 
 void FaultyFileSystem::Crash() {
-  StopFailing();
+  faults_.StopFailing();
   MutexLock lock(&mutex_);
   ++life_;
   std::set<Node*> seen;
@@ -173,17 +137,9 @@ void FaultyFileSystem::Crash() {
   }
 }
 
-absl::Status FaultyFileSystem::CountChange() {
+absl::Status FaultyFileSystem::BeginChange() {
   while (held_) released_.Wait(&mutex_);
-  const int change = num_changes_++;
-  if (fail_from_ >= 0 && change >= fail_from_) return fail_from_status_;
-  const auto it = failures_.find(change);
-  return it == failures_.end() ? absl::OkStatus() : it->second;
-}
-
-absl::Status FaultyFileSystem::CountRead() const {
-  const auto it = read_failures_.find(num_reads_++);
-  return it == read_failures_.end() ? absl::OkStatus() : it->second;
+  return faults_.OnChange();
 }
 
 absl::StatusOr<std::shared_ptr<FaultyFileSystem::Node>> FaultyFileSystem::Find(
@@ -239,7 +195,7 @@ uint64_t FaultyFileSystem::BytesUsed() const {
 
 absl::StatusOr<std::unique_ptr<WritableFile>> FaultyFileSystem::Create(const std::string& path) {
   MutexLock lock(&mutex_);
-  RETURN_IF_ERROR(CountChange());
+  RETURN_IF_ERROR(BeginChange());
   ASSIGN_OR_RETURN(std::shared_ptr<Node> file, FindOrCreateFile(path));
   if (!file->bytes.empty()) Note({DiskJournal::kTruncate, file->number});
   file->bytes.clear();
@@ -249,7 +205,7 @@ absl::StatusOr<std::unique_ptr<WritableFile>> FaultyFileSystem::Create(const std
 absl::StatusOr<std::unique_ptr<WritableFile>> FaultyFileSystem::OpenForAppend(
     const std::string& path) {
   MutexLock lock(&mutex_);
-  RETURN_IF_ERROR(CountChange());
+  RETURN_IF_ERROR(BeginChange());
   ASSIGN_OR_RETURN(std::shared_ptr<Node> file, FindOrCreateFile(path));
   return std::make_unique<OpenFile>(this, std::move(file), life_);
 }
@@ -262,14 +218,14 @@ absl::StatusOr<std::unique_ptr<WritableFile>> FaultyFileSystem::OpenForUpdate(
 absl::StatusOr<std::unique_ptr<ReadableFile>> FaultyFileSystem::OpenForRead(
     const std::string& path) {
   MutexLock lock(&mutex_);
-  RETURN_IF_ERROR(CountRead());
+  RETURN_IF_ERROR(faults_.OnRead());
   ASSIGN_OR_RETURN(std::shared_ptr<Node> file, FindFile(path));
   return std::make_unique<OpenFile>(this, std::move(file), life_);
 }
 
 absl::Status FaultyFileSystem::Rename(const std::string& from, const std::string& to) {
   MutexLock lock(&mutex_);
-  RETURN_IF_ERROR(CountChange());
+  RETURN_IF_ERROR(BeginChange());
   ASSIGN_OR_RETURN(const std::shared_ptr<Node> node, Find(from));
   ASSIGN_OR_RETURN(const Place source, FindPlace(from));
   ASSIGN_OR_RETURN(const Place target, FindPlace(to));
@@ -292,7 +248,7 @@ absl::Status FaultyFileSystem::Rename(const std::string& from, const std::string
 
 absl::Status FaultyFileSystem::LinkNoOverwrite(const std::string& from, const std::string& to) {
   MutexLock lock(&mutex_);
-  RETURN_IF_ERROR(CountChange());
+  RETURN_IF_ERROR(BeginChange());
   ASSIGN_OR_RETURN(const std::shared_ptr<Node> file, FindFile(from));
   ASSIGN_OR_RETURN(const Place target, FindPlace(to));
   if (!target.directory->entries.emplace(target.name, file).second) {
@@ -304,7 +260,7 @@ absl::Status FaultyFileSystem::LinkNoOverwrite(const std::string& from, const st
 
 absl::Status FaultyFileSystem::Remove(const std::string& path) {
   MutexLock lock(&mutex_);
-  RETURN_IF_ERROR(CountChange());
+  RETURN_IF_ERROR(BeginChange());
   ASSIGN_OR_RETURN(const std::shared_ptr<Node> node, Find(path));
   if (!node->entries.empty()) return absl::FailedPreconditionError(path + " is not empty");
   ASSIGN_OR_RETURN(const Place place, FindPlace(path));
@@ -315,7 +271,7 @@ absl::Status FaultyFileSystem::Remove(const std::string& path) {
 
 absl::Status FaultyFileSystem::Truncate(const std::string& path, uint64_t size) {
   MutexLock lock(&mutex_);
-  RETURN_IF_ERROR(CountChange());
+  RETURN_IF_ERROR(BeginChange());
   ASSIGN_OR_RETURN(const std::shared_ptr<Node> file, FindFile(path));
   file->bytes.resize(size);
   Note({DiskJournal::kTruncate, file->number, size});
@@ -324,7 +280,7 @@ absl::Status FaultyFileSystem::Truncate(const std::string& path, uint64_t size) 
 
 absl::Status FaultyFileSystem::MakeDirectory(const std::string& path) {
   MutexLock lock(&mutex_);
-  RETURN_IF_ERROR(CountChange());
+  RETURN_IF_ERROR(BeginChange());
   Node* directory = root_.get();
   for (const std::string& name : SplitPath(path)) {
     std::shared_ptr<Node>& child = directory->entries[name];
@@ -342,7 +298,7 @@ absl::Status FaultyFileSystem::MakeDirectory(const std::string& path) {
 
 absl::Status FaultyFileSystem::SyncDirectory(const std::string& path) {
   MutexLock lock(&mutex_);
-  RETURN_IF_ERROR(CountChange());
+  RETURN_IF_ERROR(BeginChange());
   ASSIGN_OR_RETURN(const std::shared_ptr<Node> directory, Find(path));
   if (!directory->is_directory) return absl::FailedPreconditionError(path + " is not a directory");
   directory->synced_entries = directory->entries;
@@ -352,7 +308,7 @@ absl::Status FaultyFileSystem::SyncDirectory(const std::string& path) {
 
 absl::StatusOr<std::vector<std::string>> FaultyFileSystem::List(const std::string& path) const {
   MutexLock lock(&mutex_);
-  RETURN_IF_ERROR(CountRead());
+  RETURN_IF_ERROR(faults_.OnRead());
   ASSIGN_OR_RETURN(const std::shared_ptr<Node> directory, Find(path));
   if (!directory->is_directory) return absl::FailedPreconditionError(path + " is not a directory");
   std::vector<std::string> names;
@@ -362,7 +318,7 @@ absl::StatusOr<std::vector<std::string>> FaultyFileSystem::List(const std::strin
 
 absl::StatusOr<FileInfo> FaultyFileSystem::GetInfo(const std::string& path) const {
   MutexLock lock(&mutex_);
-  RETURN_IF_ERROR(CountRead());
+  RETURN_IF_ERROR(faults_.OnRead());
   ASSIGN_OR_RETURN(const std::shared_ptr<Node> node, Find(path));
   return FileInfo{node->is_directory, node->bytes.size()};
 }
@@ -378,7 +334,7 @@ absl::Status FaultyFileSystem::Write(Node* file, int life, std::optional<uint64_
                                      absl::string_view bytes) {
   MutexLock lock(&mutex_);
   if (life != life_) return absl::UnavailableError("opened before the crash");
-  RETURN_IF_ERROR(CountChange());
+  RETURN_IF_ERROR(BeginChange());
   const uint64_t used = BytesUsed();
   const uint64_t left = used < capacity_ ? capacity_ - used : 0;
   const uint64_t begin = offset.value_or(file->bytes.size());
@@ -395,7 +351,7 @@ absl::Status FaultyFileSystem::Write(Node* file, int life, std::optional<uint64_
 absl::Status FaultyFileSystem::SyncFile(Node* file, int life) {
   MutexLock lock(&mutex_);
   if (life != life_) return absl::UnavailableError("opened before the crash");
-  RETURN_IF_ERROR(CountChange());
+  RETURN_IF_ERROR(BeginChange());
   file->synced_bytes = file->bytes;
   Note({DiskJournal::kSyncFile, file->number});
   return absl::OkStatus();

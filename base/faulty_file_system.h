@@ -1,9 +1,9 @@
 // A file system in memory that fails and crashes on command, for tests of what must survive.
 //
 //   FaultyFileSystem disk;
-//   disk.FailFrom(n, absl::UnavailableError("power cut"));   // this and every later change fails
+//   disk.faults().FailFrom(n, absl::UnavailableError("off"));  // this and every later change fails
 //   Save(disk).IgnoreError();
-//   disk.Crash();                                            // what was not synced is gone
+//   disk.Crash();                                              // what was not synced is gone
 //   EXPECT_OK(Restore(disk));
 #ifndef SHOAL_BASE_FAULTY_FILE_SYSTEM_H_
 #define SHOAL_BASE_FAULTY_FILE_SYSTEM_H_
@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
+#include "base/disk_faults.h"
 #include "base/disk_journal.h"
 #include "base/file_system.h"
 #include "base/mutex.h"
@@ -38,21 +39,9 @@ class FaultyFileSystem : public FileSystem {
   // Must not be used while the disk is changed.
   const DiskJournal& journal() const { return *journal_; }
 
-  // Changes are counted from 0: every call that creates, writes, syncs, renames, links, removes,
-  // truncates, makes or syncs a directory.
-  int num_changes() const ABSL_LOCKS_EXCLUDED(mutex_);
-
-  // Makes change number `change` fail with `status`, which is an error, without an effect.
-  void FailAt(int change, absl::Status status) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The same for this and every later change.
-  void FailFrom(int change, absl::Status status) ABSL_LOCKS_EXCLUDED(mutex_);
-  void StopFailing() ABSL_LOCKS_EXCLUDED(mutex_);
-
-  // Reads are counted from 0: every call that opens a file for reading, reads from it or asks for
-  // its size, lists a directory or asks for the information of a path.
-  int num_reads() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Makes read number `read` fail with `status`, which is an error.
-  void FailReadAt(int read, absl::Status status) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The changes and reads of this disk that fail.
+  DiskFaults& faults() { return faults_; }
+  const DiskFaults& faults() const { return faults_; }
 
   // Limits the bytes of all files together; an append beyond the limit writes what fits and fails.
   void SetCapacity(uint64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -98,8 +87,8 @@ class FaultyFileSystem : public FileSystem {
     std::string name;
   };
 
-  absl::Status CountChange() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status CountRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Waits while the disk is held, then counts the change.
+  absl::Status BeginChange() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::shared_ptr<Node>> Find(const std::string& path) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::shared_ptr<Node>> FindFile(const std::string& path) const
@@ -120,20 +109,15 @@ class FaultyFileSystem : public FileSystem {
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status SyncFile(Node* file, int life) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  mutable DiskFaults faults_;  // Const calls are counted as reads.
   mutable Mutex mutex_;
   CondVar released_;
   bool held_ ABSL_GUARDED_BY(mutex_) = false;
   std::shared_ptr<Node> root_ ABSL_GUARDED_BY(mutex_);
   uint64_t num_nodes_ ABSL_GUARDED_BY(mutex_) = 1;
   std::unique_ptr<DiskJournal> journal_;  // null if no journal is kept
-  int num_changes_ ABSL_GUARDED_BY(mutex_) = 0;
   int life_ ABSL_GUARDED_BY(mutex_) = 0;  // the number of crashes so far
   uint64_t capacity_ ABSL_GUARDED_BY(mutex_) = uint64_t{1} << 40;
-  std::map<int, absl::Status> failures_ ABSL_GUARDED_BY(mutex_);
-  mutable int num_reads_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::map<int, absl::Status> read_failures_ ABSL_GUARDED_BY(mutex_);
-  int fail_from_ ABSL_GUARDED_BY(mutex_) = -1;
-  absl::Status fail_from_status_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace shoal

@@ -44,16 +44,16 @@ TEST(FaultyFileSystemTest, CrashDropsNamesThatWereNotSynced) {
 
 TEST(FaultyFileSystemTest, ChosenChangesFail) {
   FaultyFileSystem disk;
-  disk.FailAt(1, absl::DataLossError("bad sector"));
-  disk.FailFrom(3, absl::UnavailableError("power cut"));
+  disk.faults().FailAt(1, absl::DataLossError("bad sector"));
+  disk.faults().FailFrom(3, absl::UnavailableError("power cut"));
   EXPECT_OK(disk.MakeDirectory("a"));
   EXPECT_THAT(disk.MakeDirectory("b"), StatusIs(absl::StatusCode::kDataLoss));
   EXPECT_OK(disk.MakeDirectory("c"));
   EXPECT_THAT(disk.MakeDirectory("d"), StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_THAT(disk.MakeDirectory("e"), StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_EQ(disk.num_changes(), 5);
+  EXPECT_EQ(disk.faults().num_changes(), 5);
   EXPECT_THAT(disk.List("."), IsOkAndHolds(ElementsAre("a", "c")));
-  disk.StopFailing();
+  disk.faults().StopFailing();
   EXPECT_OK(disk.MakeDirectory("e"));
 }
 
@@ -76,7 +76,7 @@ TEST(WriteAtomicallyTest, PowerCutAnywhereLeavesOldOrNew) {
   for (; !written; ++cut) {
     FaultyFileSystem disk;
     ASSERT_OK(WriteAtomically(disk, "a", "old"));
-    disk.FailFrom(disk.num_changes() + cut, absl::UnavailableError("power cut"));
+    disk.faults().FailFrom(disk.faults().num_changes() + cut, absl::UnavailableError("power cut"));
     written = WriteAtomically(disk, "a", "new").ok();
     disk.Crash();
     if (written) {

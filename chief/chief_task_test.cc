@@ -69,11 +69,12 @@ TEST_F(ChiefTaskTest, ASecondChiefOnADirectoryIsRefusedAndChangesNothing) {
 TEST_F(ChiefTaskTest, AFullDiskIsTemporaryForARunThatHasBegun) {
   FaultyFileSystem disk;
   options_.file_system = &disk;
-  disk.FailFrom(0, absl::ResourceExhaustedError("no space left on the device"));
+  disk.faults().FailFrom(0, absl::ResourceExhaustedError("no space left on the device"));
   EXPECT_EQ(CreateWithoutLock().code(), absl::StatusCode::kResourceExhausted);
-  disk.StopFailing();
+  disk.faults().StopFailing();
   EXPECT_TRUE(CreateWithoutLock().ok());
-  disk.FailFrom(disk.num_changes(), absl::ResourceExhaustedError("no space left on the device"));
+  disk.faults().FailFrom(disk.faults().num_changes(),
+                         absl::ResourceExhaustedError("no space left on the device"));
   const absl::Status later = CreateWithoutLock();
   EXPECT_EQ(later.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(later.message()), HasSubstr("no space left on the device; make room"));
@@ -84,15 +85,16 @@ TEST_F(ChiefTaskTest, AReadThatFailsIsTemporaryAndKeepsTheIdentityOfTheRun) {
   options_.file_system = &disk;
   ASSERT_TRUE(CreateWithoutLock().ok());
   const std::string identity = *ReadFile(disk, options_.run.out() + "/RUN_ID");
-  const int before = disk.num_reads();
+  const int before = disk.faults().num_reads();
   ASSERT_TRUE(CreateWithoutLock().ok());
-  const int reads = disk.num_reads() - before;
+  const int reads = disk.faults().num_reads() - before;
   ASSERT_GT(reads, 3);
   for (int read = 0; read < reads; ++read) {
-    disk.FailReadAt(disk.num_reads() + read, absl::UnavailableError("input/output error"));
+    disk.faults().FailReadAt(disk.faults().num_reads() + read,
+                             absl::UnavailableError("input/output error"));
     const absl::Status status = CreateWithoutLock();
     EXPECT_TRUE(status.ok() || absl::IsUnavailable(status)) << status;
-    disk.StopFailing();
+    disk.faults().StopFailing();
     EXPECT_EQ(*ReadFile(disk, options_.run.out() + "/RUN_ID"), identity) << "read " << read;
   }
 }

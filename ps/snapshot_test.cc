@@ -421,8 +421,9 @@ TEST(SnapshotTest, EveryKeptCheckpointCanBeRestored) {
     run.Start(1);
     std::map<std::string, std::map<uint32_t, BucketRows>> rows;
     ASSERT_OK_AND_ASSIGN(const auto directory, CheckpointDirectory::Open(disk, kRoot));
-    const int cut_at = seed < 10 ? -1 : disk.num_changes() + static_cast<int>(random() % 700);
-    if (cut_at >= 0) disk.FailFrom(cut_at, absl::UnavailableError("power cut"));
+    const int cut_at =
+        seed < 10 ? -1 : disk.faults().num_changes() + static_cast<int>(random() % 700);
+    if (cut_at >= 0) disk.faults().FailFrom(cut_at, absl::UnavailableError("power cut"));
     bool is_unpublished = false;
     for (uint64_t version = 40; version < 58; ++version) {
       // The checkpoint before this one may be published while this one is written.
@@ -436,7 +437,7 @@ TEST(SnapshotTest, EveryKeptCheckpointCanBeRestored) {
       is_unpublished = !is_published;
       if (random() % 2 == 0) directory->Prune(static_cast<int>(keep)).IgnoreError();
     }
-    disk.StopFailing();
+    disk.faults().StopFailing();
     if (cut_at >= 0) disk.Crash();
     ASSERT_OK_AND_ASSIGN(const auto after, CheckpointDirectory::Open(disk, kRoot));
     ASSERT_OK_AND_ASSIGN(const std::vector<CheckpointName> names, after->List());

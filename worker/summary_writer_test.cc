@@ -83,7 +83,7 @@ TEST_F(SummaryWriterTest, OfferedSummariesAreWrittenCompletely) {
 }
 
 TEST_F(SummaryWriterTest, ADiskThatStaysFullIsLoggedOnce) {
-  files_.FailFrom(0, absl::ResourceExhaustedError("full"));
+  files_.faults().FailFrom(0, absl::ResourceExhaustedError("full"));
   ::testing::internal::CaptureStderr();
   const auto write = [this](SummaryWriter* writer, size_t steps) {
     // A step is left out while the one before is being written.
@@ -94,11 +94,11 @@ TEST_F(SummaryWriterTest, ADiskThatStaysFullIsLoggedOnce) {
   EXPECT_EQ(CountOf(log, "event files: "), 1) << log;
 
   // And again once it had been written.
-  files_.StopFailing();
+  files_.faults().StopFailing();
   ::testing::internal::CaptureStderr();
   std::unique_ptr<SummaryWriter> writer = Writer(1);
   write(writer.get(), 7);
-  files_.FailFrom(0, absl::ResourceExhaustedError("full"));
+  files_.faults().FailFrom(0, absl::ResourceExhaustedError("full"));
   write(writer.get(), 10);
   writer.reset();
   log = ::testing::internal::GetCapturedStderr();
@@ -106,7 +106,7 @@ TEST_F(SummaryWriterTest, ADiskThatStaysFullIsLoggedOnce) {
 }
 
 TEST_F(SummaryWriterTest, ADiskThatFailsDoesNotStopTraining) {
-  files_.FailFrom(0, absl::ResourceExhaustedError("full"));
+  files_.faults().FailFrom(0, absl::ResourceExhaustedError("full"));
   Offer(Writer(1).get(), 1);
   EXPECT_EQ(NumRecords(), 0);
 }

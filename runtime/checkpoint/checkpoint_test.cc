@@ -161,16 +161,17 @@ TEST(CheckpointCrashTest, AValidCheckpointAlwaysExists) {
   {
     FaultyFileSystem disk;
     ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(1)));
-    const int before = disk.num_changes();
+    const int before = disk.faults().num_changes();
     ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(2)));
-    changes = disk.num_changes() - before;
+    changes = disk.faults().num_changes() - before;
   }
   ASSERT_GT(changes, 20);
   bool second_seen = false;
   for (int change = 0; change <= changes; ++change) {
     FaultyFileSystem disk;
     ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(1)));
-    disk.FailFrom(disk.num_changes() + change, absl::UnavailableError("power cut"));
+    disk.faults().FailFrom(disk.faults().num_changes() + change,
+                           absl::UnavailableError("power cut"));
     const bool saved = SaveTestRun(disk, "checkpoints", Step(2)).ok();
     disk.Crash();
     std::vector<std::string> rejected;
@@ -194,9 +195,10 @@ TEST(CheckpointCrashTest, AValidCheckpointAlwaysExists) {
 // Saves step 1, then step 2 while one change of the disk fails. Returns whether that succeeded.
 bool SaveWithAFailingCall(FaultyFileSystem& disk, int change) {
   EXPECT_OK(SaveTestRun(disk, "checkpoints", Step(1)));
-  disk.FailAt(disk.num_changes() + change, absl::UnavailableError("input/output error"));
+  disk.faults().FailAt(disk.faults().num_changes() + change,
+                       absl::UnavailableError("input/output error"));
   const bool saved = SaveTestRun(disk, "checkpoints", Step(2)).ok();
-  disk.StopFailing();
+  disk.faults().StopFailing();
   return saved;
 }
 
@@ -242,7 +244,8 @@ TEST(CheckpointCrashTest, PruningNeverTakesTheOnlyValidOne) {
     FaultyFileSystem disk;
     for (uint64_t step : {1, 2, 3}) ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(step)));
     const auto checkpoints = Directory(disk);
-    disk.FailFrom(disk.num_changes() + change, absl::UnavailableError("power cut"));
+    disk.faults().FailFrom(disk.faults().num_changes() + change,
+                           absl::UnavailableError("power cut"));
     checkpoints->Prune(1).IgnoreError();
     disk.Crash();
     std::vector<std::string> rejected;
@@ -386,11 +389,12 @@ TEST(CheckpointDirectoryTest, NothingIsPublishedWhileAVoidOneExists) {
     const auto manifest = ReadManifest(disk, Directory(disk)->PathOf(TestName(Step(1)).ToString()));
     ASSERT_OK(manifest.status());
     const auto checkpoints = Directory(disk);
-    disk.FailFrom(disk.num_changes() + failing, absl::UnavailableError("no disk"));
+    disk.faults().FailFrom(disk.faults().num_changes() + failing,
+                           absl::UnavailableError("no disk"));
     EXPECT_FALSE(checkpoints->DiscardAbove(1).ok());
     EXPECT_FALSE(checkpoints->Publish(TestName(Step(1)), *manifest).ok());
     EXPECT_FALSE(checkpoints->Prune(1).ok());
-    disk.StopFailing();
+    disk.faults().StopFailing();
     EXPECT_OK(checkpoints->Prune(1));
     disk.Crash();
     const auto left = Directory(disk)->List();
@@ -409,9 +413,9 @@ TEST(CheckpointDirectoryTest, NothingIsPublishedWhileItIsNotKnownWhetherVoidOnes
   EXPECT_EQ(checkpoints->DiscardAbove(1, [&] { return unknown; }), unknown);
   EXPECT_EQ(checkpoints->List()->size(), 2u);
   // Publish removes the void one first, and fails if it cannot.
-  disk.FailFrom(disk.num_changes(), absl::UnavailableError("no disk"));
+  disk.faults().FailFrom(disk.faults().num_changes(), absl::UnavailableError("no disk"));
   EXPECT_FALSE(checkpoints->Publish(TestName(Step(1)), *manifest).ok());
-  disk.StopFailing();
+  disk.faults().StopFailing();
   EXPECT_OK(checkpoints->Prune(5));
   EXPECT_EQ(checkpoints->List()->size(), 1u);
 }
@@ -420,9 +424,9 @@ TEST(CheckpointDirectoryTest, AVoidOneThatSomebodyElseRemovedStopsNothing) {
   FaultyFileSystem disk;
   for (uint64_t step : {1, 2}) ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(step)));
   const auto checkpoints = Directory(disk);
-  disk.FailFrom(disk.num_changes(), absl::UnavailableError("no disk"));
+  disk.faults().FailFrom(disk.faults().num_changes(), absl::UnavailableError("no disk"));
   EXPECT_FALSE(checkpoints->DiscardAbove(1).ok());
-  disk.StopFailing();
+  disk.faults().StopFailing();
   ASSERT_OK(RemoveTree(disk, checkpoints->PathOf(TestName(Step(2)).ToString())));
   EXPECT_OK(checkpoints->Prune(1));
 }
@@ -444,16 +448,17 @@ TEST(CheckpointDirectoryTest, AReadThatFailsNeverBringsBackAnOlderOne) {
   for (uint64_t step : {1, 2, 3}) ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(step)));
   const auto directory = Directory(disk);
   std::vector<std::string> rejected;
-  const int first = disk.num_reads();
+  const int first = disk.faults().num_reads();
   ASSERT_OK(directory->OpenLatestValid(kEverything, &rejected));
-  const int reads = disk.num_reads() - first;
+  const int reads = disk.faults().num_reads() - first;
   ASSERT_GT(reads, 10);
   for (int read = 0; read < reads; ++read) {
-    disk.FailReadAt(disk.num_reads() + read, absl::UnavailableError("input/output error"));
+    disk.faults().FailReadAt(disk.faults().num_reads() + read,
+                             absl::UnavailableError("input/output error"));
     EXPECT_THAT(directory->OpenLatestValid(kEverything, &rejected),
                 StatusIs(absl::StatusCode::kUnavailable))
         << "read " << read;
-    disk.StopFailing();
+    disk.faults().StopFailing();
     EXPECT_EQ(OpenLatest(disk, &rejected)->manifest().step(), 3u);
     EXPECT_THAT(rejected, SizeIs(0));
   }
@@ -463,13 +468,14 @@ TEST(CheckpointDirectoryTest, PruneRemovesNothingThatItCannotReadNow) {
   FaultyFileSystem disk;
   for (uint64_t step : {1, 2, 3}) ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(step)));
   const auto directory = Directory(disk);
-  const int first = disk.num_reads();
+  const int first = disk.faults().num_reads();
   ASSERT_OK(directory->Prune(3));
-  const int reads = disk.num_reads() - first;
+  const int reads = disk.faults().num_reads() - first;
   for (int read = 0; read < reads; ++read) {
-    disk.FailReadAt(disk.num_reads() + read, absl::UnavailableError("input/output error"));
+    disk.faults().FailReadAt(disk.faults().num_reads() + read,
+                             absl::UnavailableError("input/output error"));
     directory->Prune(3).IgnoreError();  // The next one removes what is too old.
-    disk.StopFailing();
+    disk.faults().StopFailing();
     EXPECT_THAT(directory->List(), IsOkAndHolds(SizeIs(3))) << "read " << read;
   }
 }

@@ -132,23 +132,23 @@ TEST_F(EventFileTest, AFullDiskLosesNothing) {
 
 TEST_F(EventFileTest, OnlySoMuchWaitsForADisk) {
   ASSERT_OK(file_.AddScalars(1, {{"loss", 3}}));
-  files_.FailFrom(0, absl::ResourceExhaustedError("full"));
+  files_.faults().FailFrom(0, absl::ResourceExhaustedError("full"));
   const std::string tag(1 << 20, 't');
   absl::Status status;
   int added = 0;
   for (; added < 100 && status.ok(); ++added) status = file_.AddScalars(2, {{tag, 1}});
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
   EXPECT_LT(added, 20);
-  files_.StopFailing();
+  files_.faults().StopFailing();
   ASSERT_OK(file_.Flush());
   EXPECT_EQ(Read().size(), static_cast<size_t>(3 + added - 1));
 }
 
 TEST_F(EventFileTest, AnUnwritableDirectoryIsTriedAgain) {
-  files_.FailFrom(0, absl::PermissionDeniedError("no"));
+  files_.faults().FailFrom(0, absl::PermissionDeniedError("no"));
   ASSERT_OK(file_.AddScalars(1, {{"loss", 3}}));
   EXPECT_TRUE(absl::IsPermissionDenied(file_.Flush()));
-  files_.StopFailing();
+  files_.faults().StopFailing();
   ASSERT_OK(file_.Flush());
   const auto events = Read();
   ASSERT_EQ(events.size(), 3u);
