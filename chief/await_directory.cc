@@ -28,7 +28,7 @@ absl::Duration WholeSeconds(absl::Duration time) {
 
 // Returns text such as "pid 12 on host, since 3m20s".
 std::string DescribeHolder(const std::string& out, absl::Time now) {
-  std::string words = RunLock::HolderOf(out, kChief);
+  std::string words = RunLock::ReadHolder(out, kChief);
   if (words.empty()) words = "a process that left no name";
   const std::optional<absl::Time> since = RunLock::HeldSince(out, kChief);
   if (since.has_value()) {

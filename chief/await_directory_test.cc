@@ -111,7 +111,7 @@ TEST_F(AwaitDirectoryTest, ARequestToStopEndsTheWaitAtOnce) {
   const absl::Status status = AwaitDirectory(options_).status();
   asks.join();
   EXPECT_TRUE(absl::IsCancelled(status)) << status;
-  EXPECT_EQ(ExitCodeOf(status, shutdown_), 143);
+  EXPECT_EQ(ToExitCode(status, shutdown_), 143);
   EXPECT_LT(real_.Now() - begun, absl::Seconds(40)) << "it did not wait to the end";
 }
 

@@ -58,7 +58,7 @@ std::optional<absl::StatusOr<v1::RegisterTaskResponse>> ChiefLogic::Registration
     return Finish(absl::UnavailableError(
         "the run is over and its chief ends; its directory says how it ended"));
   }
-  const TaskId task = TaskOf(request_.identity().member());
+  const TaskId task = ToTaskId(request_.identity().member());
   if (!has_asked_) {
     has_asked_ = true;
     until_ = now + std::min(kLongestRegistration,
@@ -87,7 +87,7 @@ absl::StatusOr<v1::RegisterTaskResponse> ChiefLogic::Registration::Finish(
     absl::StatusOr<v1::RegisterTaskResponse> answer) {
   const v1::Member& member = request_.identity().member();
   if (!answer.ok()) {
-    LOG(WARNING) << "refused " << TaskOf(member).ToString() << ": " << answer.status();
+    LOG(WARNING) << "refused " << ToTaskId(member).ToString() << ": " << answer.status();
     return answer;
   }
   // This process of the worker has not received the end.

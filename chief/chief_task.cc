@@ -92,7 +92,7 @@ absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Prepare(const TaskOptions&
     ASSIGN_OR_RETURN(task->finished_, IsTrainingComplete(run, *session.manifest));
     if (task->finished_) {
       // Its chief may have died before the export was there.
-      task->MakeExport(task->checkpoints_->PathOf(session.manifest_directory),
+      task->MakeExport(task->checkpoints_->GetPath(session.manifest_directory),
                        absl::InfiniteFuture())
           .IgnoreError();
       return task;
@@ -128,7 +128,7 @@ absl::Status ChiefTask::BeginTerm(TrainingSession::Options* session) {
   session->ps_return_wait = absl::Seconds(options_.run.cluster().ps_return_seconds());
   session->save_period = absl::Seconds(options_.run.checkpoint().save_seconds());
   session->export_every = options_.run.checkpoint().export_every();
-  session->stop_wait = StopTimesOf(options_.run).checkpoint;
+  session->stop_wait = ComputeStopTimes(options_.run).checkpoint;
   session->stall = absl::Seconds(options_.run.cluster().stall_seconds());
   return absl::OkStatus();
 }
@@ -281,7 +281,7 @@ absl::Status ChiefTask::WriteOwnSummary(const absl::Status& status) {
                                    outcome.test.has_value() ? outcome.test->metrics : MetricSums());
   if (!outcome.classifies) summary.test_accuracy = TakeAccuracy(&summary.test_named);
   if (!outcome.checkpoint.empty()) {
-    summary.checkpoint = checkpoints_->PathOf(outcome.checkpoint);
+    summary.checkpoint = checkpoints_->GetPath(outcome.checkpoint);
     RemoveProgramValues();
   }
   if (!outcome.checkpoint_failure.empty()) summary.checkpoint_failure = outcome.checkpoint_failure;

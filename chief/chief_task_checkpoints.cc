@@ -31,13 +31,13 @@ absl::Status ChiefTask::Publish(const ManifestToWrite& write) {
       WriteRunFile(manifest.plan().replicas_to_aggregate(), manifest.shard_map().slice_bytes());
   if (!recorded.ok()) LOG(WARNING) << "run.textproto could not be written: " << recorded;
   LOG(INFO) << "checkpoint of step " << manifest.step() << " in "
-            << checkpoints_->PathOf(write.directory);
+            << checkpoints_->GetPath(write.directory);
   return absl::OkStatus();
 }
 
 absl::Status ChiefTask::Export(const ModelExport& wanted) {
   RETURN_IF_ERROR(CheckTerm());
-  const std::string path = checkpoints_->PathOf(wanted.directory);
+  const std::string path = checkpoints_->GetPath(wanted.directory);
   absl::Status status =
       wanted.parts_are_written ? FinishWrittenExport(path) : MakeExport(path, wanted.deadline);
   if (status.ok()) status = checkpoints_->RemoveOldExports();

@@ -54,7 +54,7 @@ std::string TasksOf(const v1::GetRunStatusResponse& status) {
 }
 
 RunPage::Task LiveTask(const v1::GetRunStatusResponse::Task& task) {
-  const TaskId id = TaskOf(task.member());
+  const TaskId id = ToTaskId(task.member());
   RunPage::Task row;
   row.name = id.ToString();
   row.state = task.slow().empty() ? RunPage::Task::State::kWorks : RunPage::Task::State::kSlow;
@@ -76,7 +76,7 @@ void AddTasks(const v1::GetRunStatusResponse& status, RunPage::State state, RunP
   }
   if (IsOver(state)) return;  // Tasks end as they please.
   std::set<std::string> lost;
-  for (const v1::Member& member : status.lost()) lost.insert(TaskOf(member).ToString());
+  for (const v1::Member& member : status.lost()) lost.insert(ToTaskId(member).ToString());
   for (const std::string& name : status.state().waiting_for()) {
     RunPage::Task row;
     row.name = name;

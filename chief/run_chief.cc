@@ -43,7 +43,7 @@ ClusterSpec ClusterServedAt(const TaskOptions& options, const std::string& liste
   }
   std::string address =
       options.advertised_address.empty() ? DialledAddress(listens_at) : options.advertised_address;
-  if (PortOf(address) == "0") address = WithPort(address, PortOf(listens_at));
+  if (GetPort(address) == "0") address = WithPort(address, GetPort(listens_at));
   if (!IsUnixAddress(address)) cluster.set_chief(address);
   return cluster;
 }
@@ -121,7 +121,7 @@ absl::Status RunChief(const TaskOptions& options) {
   const absl::Status stopped = server->Stop(absl::Seconds(2));
   if (!stopped.ok()) {
     LOG(ERROR) << "calls are still running: " << stopped;
-    std::_Exit(ExitCodeOf(status));
+    std::_Exit(ToExitCode(status));
   }
   return status;
 }

@@ -27,7 +27,7 @@ std::string Shortened(const std::string& text) {
 
 }  // namespace
 
-void RunHistory::AddLinesOf(FileSystem* file_system, const std::string& path) {
+void RunHistory::AddLinesFrom(FileSystem* file_system, const std::string& path) {
   const absl::StatusOr<std::unique_ptr<ReadableFile>> file = file_system->OpenForRead(path);
   if (!file.ok()) return;  // There was no start before.
   const uint64_t size = (*file)->Size().value_or(0);

@@ -34,7 +34,7 @@ class RunHistory {
 
   // Adds the curves of an earlier start, from its metrics.jsonl. Reads at most some MiB; if the
   // file is larger, it reads blocks at equal distances.
-  void AddLinesOf(FileSystem* file_system, const std::string& path) ABSL_LOCKS_EXCLUDED(mutex_);
+  void AddLinesFrom(FileSystem* file_system, const std::string& path) ABSL_LOCKS_EXCLUDED(mutex_);
   // Notes that training starts; called again after each rollback.
   void SetPlan(const ProgressPlan& plan) ABSL_LOCKS_EXCLUDED(mutex_);
   void Add(const StepMetrics& line) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -167,7 +167,7 @@ class EarlierLinesTest : public RunHistoryTest {
     for (uint64_t step = 1; step <= num_lines; ++step) text += MetricsLine(Line(step));
     text += "{\"step\": 99";  // An incomplete line is left out.
     ASSERT_TRUE(WriteAtomically(*files_, path_, text).ok());
-    history_.AddLinesOf(files_.get(), path_);
+    history_.AddLinesFrom(files_.get(), path_);
   }
 
   const std::unique_ptr<FileSystem> files_ = NewPosixFileSystem();
@@ -193,7 +193,7 @@ TEST_F(EarlierLinesTest, ALargeFileIsReadInBlocks) {
 }
 
 TEST_F(EarlierLinesTest, AMissingFileIsNone) {
-  history_.AddLinesOf(files_.get(), path_ + ".not_there");
+  history_.AddLinesFrom(files_.get(), path_ + ".not_there");
   EXPECT_TRUE(Page().curves.loss.empty());
 }
 

@@ -27,7 +27,7 @@ absl::StatusOr<std::unique_ptr<RunRecorder>> RunRecorder::Create(const Options& 
       MetricsFile::Open(options.file_system, options.directory + "/metrics.jsonl", last_line));
   metrics->SetMayCut(options.may_write);
   std::unique_ptr<RunRecorder> recorder(new RunRecorder(options, std::move(metrics)));
-  recorder->history_.AddLinesOf(options.file_system, options.directory + "/metrics.jsonl");
+  recorder->history_.AddLinesFrom(options.file_system, options.directory + "/metrics.jsonl");
   return recorder;
 }
 
@@ -43,7 +43,7 @@ RunRecorder::RunRecorder(const Options& options, std::unique_ptr<MetricsFile> me
 }
 
 void RunRecorder::Record(const TrainingStarts& starts) {
-  const ProgressPlan plan = ProgressPlanOf(starts.plan, starts.last_step, options_.num_epochs);
+  const ProgressPlan plan = MakeProgressPlan(starts.plan, starts.last_step, options_.num_epochs);
   if (options_.progress != nullptr) options_.progress->SetPlan(plan);
   history_.SetPlan(plan);
   history_.AddEvent("all ps have loaded the variables: training starts", /*is_trouble=*/false);

@@ -78,7 +78,7 @@ int RunControlCommand(const Command& command, absl::Span<const std::string> args
     if (!status.ok()) {
       std::fprintf(stderr, "shoal %s: %s\n", command.name, std::string(status.message()).c_str());
     }
-    return ExitCodeOf(status);
+    return ToExitCode(status);
   };
   const absl::StatusOr<CommandLine> line = ParseCommandLine(command.scope, args);
   if (!line.ok()) return end(line.status());
@@ -162,8 +162,8 @@ bool IsDead(const std::string& directory) {
 absl::Status NotRunning(const std::string& program, const std::string& given, bool json) {
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   const Summary left = SummaryFromFiles(absl::OkStatus(), {}, given, files.get());
-  std::string holder = RunLock::HolderOf(given, RunLock::Holder::kLauncher);
-  if (holder.empty()) holder = RunLock::HolderOf(given, RunLock::Holder::kChief);
+  std::string holder = RunLock::ReadHolder(given, RunLock::Holder::kLauncher);
+  if (holder.empty()) holder = RunLock::ReadHolder(given, RunLock::Holder::kChief);
   const std::string text = NotRunningText(given, left, holder, ResumeCommand(program, given));
   if (json) std::puts(NotRunningJson(given, left, text).c_str());
   return absl::FailedPreconditionError(text);
@@ -230,7 +230,7 @@ absl::StatusOr<std::string> FindChief(const std::string& address_or_directory) {
   // If the cluster has no chief, worker 0 hosts it.
   if (!cluster.workers().empty() && !cluster.workers()[0].empty()) return cluster.workers()[0];
   const std::string holder =
-      RunLock::HolderOf(address_or_directory, RunLock::Holder::kLauncher);  // "pid 7 on a"
+      RunLock::ReadHolder(address_or_directory, RunLock::Holder::kLauncher);  // "pid 7 on a"
   return absl::FailedPreconditionError(
       absl::StrCat(file,
                    ": names no chief: a run in one process serves no address. SIGTERM or "
@@ -315,7 +315,7 @@ absl::Status CheckHealth(const ControlLinks& links, const std::string& given,
   }
   const RefusedConnection refused = FindRefusal(status, credentials != nullptr);
   if (!refused.why.empty()) return ExplainCall(status, address, credentials != nullptr);
-  const std::string reason = ReasonOf(status);
+  const std::string reason = ShortReason(status);
   if (reason == status.message()) {
     return absl::Status(status.code(), absl::StrCat(address, ": ", reason));
   }

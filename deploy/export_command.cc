@@ -125,7 +125,7 @@ int ExportMain(absl::Span<const std::string> args) {
       line.ok() ? Export(*line) : absl::StatusOr<std::string>(line.status());
   if (!done.ok()) {
     std::fprintf(stderr, "shoal export: %s\n", std::string(done.status().message()).c_str());
-    return ExitCodeOf(done.status());
+    return ToExitCode(done.status());
   }
   std::printf("%s\n", done->c_str());
   return kExitDone;

@@ -76,7 +76,7 @@ absl::Status AppendTables(Checkpoint& checkpoint, std::string* text) {
       ASSIGN_OR_RETURN(const BucketRows read, checkpoint.ReadBucket(slice, {}));
       uint64_t row_bytes =
           sizeof(uint64_t) + sizeof(uint32_t) + slices.row_elements_of(v) * sizeof(float);
-      for (const RowSlot& slot : checkpoint.SlotsOf(slice)) {
+      for (const RowSlot& slot : checkpoint.GetRowSlots(slice)) {
         slots.insert(slot.name);
         row_bytes += slot.floats * sizeof(float);
       }
@@ -158,7 +158,7 @@ absl::StatusOr<RunReport> InspectRun(FileSystem* file_system, const std::string&
 int InspectMain(absl::Span<const std::string> args) {
   const auto fail = [](const absl::Status& status) {
     std::fprintf(stderr, "shoal inspect: %s\n", std::string(status.message()).c_str());
-    return ExitCodeOf(status);
+    return ToExitCode(status);
   };
   const absl::StatusOr<CommandLine> line = ParseCommandLine(kScopeUse, args);
   if (!line.ok()) return fail(line.status());

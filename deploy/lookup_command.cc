@@ -84,7 +84,7 @@ int LookupMain(absl::Span<const std::string> args) {
       line.ok() ? Lookup(*line) : absl::StatusOr<std::string>(line.status());
   if (!text.ok()) {
     std::fprintf(stderr, "shoal lookup: %s\n", std::string(text.status().message()).c_str());
-    return ExitCodeOf(text.status());
+    return ToExitCode(text.status());
   }
   std::fputs(text->c_str(), stdout);
   return kExitDone;

@@ -55,7 +55,7 @@ int ModelMain(absl::Span<const std::string> args) {
   const absl::StatusOr<std::string> text = ModelText(args);
   if (!text.ok()) {
     std::fprintf(stderr, "shoal model: %s\n", std::string(text.status().message()).c_str());
-    return ExitCodeOf(text.status());
+    return ToExitCode(text.status());
   }
   std::printf("%s", text->c_str());
   return kExitDone;

@@ -99,7 +99,7 @@ absl::Status ExplainCall(const absl::Status& status, const std::string& address,
   if (!refused.why.empty()) {
     return absl::Status(
         refused.certain ? absl::StatusCode::kFailedPrecondition : absl::StatusCode::kUnavailable,
-        absl::StrCat(address, ": ", refused.why, " (", ReasonOf(status), ")"));
+        absl::StrCat(address, ": ", refused.why, " (", ShortReason(status), ")"));
   }
   switch (status.code()) {
     case absl::StatusCode::kOk:
@@ -107,7 +107,7 @@ absl::Status ExplainCall(const absl::Status& status, const std::string& address,
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kDeadlineExceeded:
       return absl::UnavailableError(
-          absl::StrCat(address, ": no chief answers there (", ReasonOf(status),
+          absl::StrCat(address, ": no chief answers there (", ShortReason(status),
                        "); correct the address, or start the run; of one that is over the "
                        "directory has summary.json"));
     default:

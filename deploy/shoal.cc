@@ -71,7 +71,7 @@ int RunInProgram(const std::string& program, const std::string& command,
   all.insert(all.end(), args.begin(), args.end());
   const absl::Status status = BecomeProgram(program, all);
   std::fprintf(stderr, "shoal %s: %s\n", command.c_str(), std::string(status.message()).c_str());
-  return ExitCodeOf(status);
+  return ToExitCode(status);
 }
 
 int Evaluate(absl::Span<const std::string> args) {

@@ -21,7 +21,7 @@ namespace {
 using Task = v1::GetRunStatusResponse::Task;
 using Table = v1::GetRunStatusResponse::Table;
 
-std::string NameOf(const Task& task) { return TaskOf(task.member()).ToString(); }
+std::string NameOf(const Task& task) { return ToTaskId(task.member()).ToString(); }
 
 // "training"
 std::string PhaseName(v1::RunState::Phase phase) {

@@ -128,10 +128,11 @@ absl::Status RunAsProcesses(const TrainRoles& roles, const TaskOptions& options,
   launch.places = flags.places.get();
   launch.newest_checkpoint = flags.newest_checkpoint;
   launch.checkpoints_wanted = &flags.checkpoints_wanted;
-  launch.stop_timeout = StopTimesOf(options.run).chief_exit;
+  launch.stop_timeout = ComputeStopTimes(options.run).chief_exit;
   if (!options.run.program().file().empty()) {
     // A worker waits for its program, and ends within a few seconds after it.
-    launch.end_timeout = std::max(launch.end_timeout, StopTimesOf(options.run).drain + kWorkerEnds);
+    launch.end_timeout =
+        std::max(launch.end_timeout, ComputeStopTimes(options.run).drain + kWorkerEnds);
   }
   Launcher launcher(std::move(launch));
   absl::Status status = launcher.Run();
@@ -155,7 +156,7 @@ void PrintFinished(FileSystem* file_system, const v1::RunConfig& run, const std:
 // Returns whether the error means that the run could not begin, because its configuration or files
 // do not fit. Other errors come from a run that has begun.
 bool WasRefused(const absl::Status& status) {
-  const int code = ExitCodeOf(status);
+  const int code = ToExitCode(status);
   return code == kExitBadFlags || code == kExitBadData || code == kExitBadConfig;
 }
 
@@ -362,7 +363,7 @@ int TrainMain(const TrainRoles& roles, absl::Span<const std::string> args) {
       std::fprintf(stderr, "shoal %s: %s\n", roles.place ? "launch" : "train",
                    std::string(status.message()).c_str());
     }
-    return ExitCodeOf(status, shutdown);
+    return ToExitCode(status, shutdown);
   };
   const FlagScope scope = roles.place ? kScopeLaunch : kScopeTrain;
   const absl::StatusOr<CommandLine> line = ParseCommandLine(scope, args);

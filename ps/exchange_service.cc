@@ -280,8 +280,8 @@ absl::Status ExchangeService::Work::CheckPushes() {
   // A truncated payload cannot be divided into slices with certainty.
   is_whole_ = bytes == call_->payload()->remaining();
   if (pushed_slices_.empty()) return absl::OkStatus();
-  RETURN_IF_ERROR(
-      pool_->shard->CheckExamples(access_, KeyOf(request_.batch()), request_.batch_examples()));
+  RETURN_IF_ERROR(pool_->shard->CheckExamples(access_, ToBatchKey(request_.batch()),
+                                              request_.batch_examples()));
   return pool_->shard->CheckOwnsAll(access_, pushed_slices_);
 }
 
@@ -359,7 +359,7 @@ SlicePush ExchangeService::Work::DescribePush(const v1::ExchangeRequest::Push& p
   SlicePush slice_push;
   slice_push.slice = push.slice();
   slice_push.kind = static_cast<ContributionKind>(push.kind());
-  slice_push.batch = KeyOf(request_.batch());
+  slice_push.batch = ToBatchKey(request_.batch());
   slice_push.step = request_.step();
   slice_push.position = request_.position();
   slice_push.examples = request_.batch_examples();

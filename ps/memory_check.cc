@@ -26,7 +26,7 @@ std::string InMebibytes(uint64_t bytes) {
   return absl::StrCat((bytes + kMebibyte - 1) / kMebibyte, " MiB");
 }
 
-MemoryBounds MemoryBoundsOf(uint64_t ps_memory, const MemoryLimit& kernel) {
+MemoryBounds ComputeMemoryBounds(uint64_t ps_memory, const MemoryLimit& kernel) {
   MemoryBounds bounds;
   bounds.limit = kernel;
   if (ps_memory > 0 && ps_memory < kernel.bytes) {

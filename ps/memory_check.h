@@ -27,7 +27,7 @@ std::string InMebibytes(uint64_t bytes);
 
 // Combines `ps_memory` (the run's cluster.ps_memory; 0: no limit) with the kernel's limit; the
 // lower one holds.
-MemoryBounds MemoryBoundsOf(uint64_t ps_memory, const MemoryLimit& kernel);
+MemoryBounds ComputeMemoryBounds(uint64_t ps_memory, const MemoryLimit& kernel);
 
 // The bytes that a ps needs at most, by purpose. Memory shared with workers on the same host
 // belongs to the workers and is not counted.

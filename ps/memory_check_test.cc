@@ -51,21 +51,22 @@ MemoryLimit Machine(uint64_t mebibytes, uint64_t available) {
 }
 
 TEST(MemoryCheckTest, TheLowestLimitHoldsAndTheOthersFollowFromIt) {
-  const MemoryBounds machine = MemoryBoundsOf(0, Machine(16384, 8192));
+  const MemoryBounds machine = ComputeMemoryBounds(0, Machine(16384, 8192));
   EXPECT_EQ(machine.limit.set_by, "the machine");
   EXPECT_EQ(machine.messages, 4096 * kMebibyte);
   EXPECT_EQ(machine.staging, 256 * kMebibyte);
-  const MemoryBounds lower = MemoryBoundsOf(1024 * kMebibyte, Machine(16384, 8192));
+  const MemoryBounds lower = ComputeMemoryBounds(1024 * kMebibyte, Machine(16384, 8192));
   EXPECT_EQ(lower.limit.set_by, "cluster.ps_memory");
   EXPECT_EQ(lower.limit.bytes, 1024 * kMebibyte);
   EXPECT_EQ(lower.limit.available, 1024 * kMebibyte);
   EXPECT_EQ(lower.messages, 256 * kMebibyte);
   EXPECT_EQ(lower.staging, 128 * kMebibyte);
-  EXPECT_EQ(MemoryBoundsOf(32768 * kMebibyte, Machine(16384, 8192)).limit.set_by, "the machine");
+  EXPECT_EQ(ComputeMemoryBounds(32768 * kMebibyte, Machine(16384, 8192)).limit.set_by,
+            "the machine");
 }
 
 TEST(MemoryCheckTest, EveryPartIsCounted) {
-  const MemoryBounds bounds = MemoryBoundsOf(0, Machine(65536, 65536));
+  const MemoryBounds bounds = ComputeMemoryBounds(0, Machine(65536, 65536));
   const MemoryNeed sgd = EstimateMemory(*NewStore(Sgd()), {true, 4, 4}, bounds);
   EXPECT_EQ(sgd.values, 240 * kMebibyte);
   EXPECT_EQ(sgd.sums, 80 * kMebibyte);
@@ -92,7 +93,7 @@ TEST(MemoryCheckTest, EveryPartIsCounted) {
 }
 
 TEST(MemoryCheckTest, MessagesAndContributionsStayWithinTheirBounds) {
-  const MemoryBounds bounds = MemoryBoundsOf(1024 * kMebibyte, Machine(65536, 65536));
+  const MemoryBounds bounds = ComputeMemoryBounds(1024 * kMebibyte, Machine(65536, 65536));
   const MemoryNeed need = EstimateMemory(*NewStore(Sgd()), {true, 64, 64}, bounds);
   EXPECT_EQ(need.staging, 128 * kMebibyte);
   EXPECT_EQ(need.messages, 256 * kMebibyte);
@@ -102,14 +103,14 @@ TEST(MemoryCheckTest, AShardThatDoesNotFitIsRefusedWithThePartsAndTheSourceOfThe
   MemoryNeed need;
   need.values = 240 * kMebibyte;
   need.messages = 60 * kMebibyte;
-  EXPECT_TRUE(CheckMemory(need, MemoryBoundsOf(0, Machine(300, 300))).ok());
+  EXPECT_TRUE(CheckMemory(need, ComputeMemoryBounds(0, Machine(300, 300))).ok());
   const absl::Status never =
-      CheckMemory(need, MemoryBoundsOf(299 * kMebibyte, Machine(1000, 1000)));
+      CheckMemory(need, ComputeMemoryBounds(299 * kMebibyte, Machine(1000, 1000)));
   EXPECT_EQ(never.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(never.message(), HasSubstr("300 MiB (three versions of the values 240 MiB"));
   EXPECT_THAT(never.message(), HasSubstr("messages 60 MiB"));
   EXPECT_THAT(never.message(), HasSubstr("cluster.ps_memory allows 299 MiB"));
-  const absl::Status not_now = CheckMemory(need, MemoryBoundsOf(0, Machine(1000, 299)));
+  const absl::Status not_now = CheckMemory(need, ComputeMemoryBounds(0, Machine(1000, 299)));
   EXPECT_EQ(not_now.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(not_now.message(), HasSubstr("only 299 MiB are free now"));
 }

@@ -218,13 +218,13 @@ absl::Status ParameterServer::Core::ListenOverGrpc() {
   server_options.credentials = options_.credentials;
   server_options.insecure = options_.insecure;
   server_options.max_message_bytes = options_.max_payload_bytes + kMaxBulkHeaderBytes;
-  server_options.memory_bytes = MemoryBoundsOf(options_.ps_memory, ReadMemoryLimit()).messages;
+  server_options.memory_bytes = ComputeMemoryBounds(options_.ps_memory, ReadMemoryLimit()).messages;
   server_options.health_service = std::string(JobName(Job::kPs));
   server_options.services = {&control_service_};
   server_options.bulk = bulk_server_.get();
   ASSIGN_OR_RETURN(server_, GrpcServer::Create(server_options));
   if (address_.empty()) address_ = server_->address();
-  if (PortOf(address_) == "0") address_ = WithPort(address_, server_->port());
+  if (GetPort(address_) == "0") address_ = WithPort(address_, server_->port());
   // It asks for no certificate.
   if (options_.shared_memory && options_.credentials == nullptr) OfferSharedMemory();
   return absl::OkStatus();
@@ -286,7 +286,7 @@ void ParameterServer::Core::OnRunState(const v1::RunState& state) {
   shard_.LearnWorkers(WorkerIncarnations(state));
   if (!IsOver(state)) return;
   MutexLock lock(&mutex_);
-  failure_ = FailureOf(state);
+  failure_ = GetFailure(state);
   give_up_waiting_ = options_.clock->Now() + kFinishWait;
   changed_.NotifyAll();
 }

@@ -125,8 +125,8 @@ absl::StatusOr<std::unique_ptr<PartitionedStore>> ParameterServiceImpl::Load(
                    OwnedSlices(request.shard_map(), table, options_.ps_index));
   ASSIGN_OR_RETURN(const StepPlan plan, StepPlan::FromProto(request.plan()));
   SliceStore::LoadOptions load{request.identity().lineage(), 0, plan, {}};
-  for (const v1::BatchId& batch : request.skipped()) load.skipped.push_back(KeyOf(batch));
-  const MemoryBounds bounds = MemoryBoundsOf(options_.ps_memory, ReadMemoryLimit());
+  for (const v1::BatchId& batch : request.skipped()) load.skipped.push_back(ToBatchKey(batch));
+  const MemoryBounds bounds = ComputeMemoryBounds(options_.ps_memory, ReadMemoryLimit());
   ASSIGN_OR_RETURN(SliceStoreOptions store_options, SliceStoreOptionsFrom(request.run(), plan));
   store_options.staging_bytes =
       options_.staging_bytes != 0 ? options_.staging_bytes : bounds.staging;
@@ -180,7 +180,7 @@ ParameterServiceImpl::Loaded ParameterServiceImpl::Describe(const PartitionedSto
 absl::Status ParameterServiceImpl::WithholdBatch(const v1::WithholdBatchRequest& request,
                                                  v1::WithholdBatchResponse* response) {
   return options_.shard->Command(request.identity(), [&](PartitionedStore* store) {
-    const WithholdAnswer answer = store->Withhold(KeyOf(request.batch()), request.number());
+    const WithholdAnswer answer = store->Withhold(ToBatchKey(request.batch()), request.number());
     response->set_ignored(answer.ignored);
     response->set_all_have(answer.all_have);
     response->set_none_has(answer.none_has);
@@ -190,7 +190,7 @@ absl::Status ParameterServiceImpl::WithholdBatch(const v1::WithholdBatchRequest&
 absl::Status ParameterServiceImpl::DecideBatch(const v1::DecideBatchRequest& request,
                                                v1::DecideBatchResponse* /*response*/) {
   return options_.shard->Command(request.identity(), [&](PartitionedStore* store) {
-    store->Decide(KeyOf(request.batch()), request.number(), request.skip());
+    store->Decide(ToBatchKey(request.batch()), request.number(), request.skip());
   });
 }
 
@@ -221,7 +221,7 @@ absl::Status ParameterServiceImpl::Finish(const v1::FinishRequest& request,
                                           v1::FinishResponse* /*response*/) {
   RETURN_IF_ERROR(options_.shard->CheckCommand(request.identity()));
   options_.on_finish(absl::Status(static_cast<absl::StatusCode>(request.failure_code()),
-                                  LogLineOf(request.message())));
+                                  ToLogLine(request.message())));
   return absl::OkStatus();
 }
 

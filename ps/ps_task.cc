@@ -56,7 +56,7 @@ absl::Status RunPs(const TaskOptions& options) {
   const TaskMonitor::Shown shown(options.monitor, options.task, server->source());
   RETURN_IF_ERROR(ReportAddress(options.report_fd, server->address()));
   LOG(INFO) << "serves at " << server->address();
-  const Drain drain(options.shutdown, &chief, options.clock, StopTimesOf(options.run).drain,
+  const Drain drain(options.shutdown, &chief, options.clock, ComputeStopTimes(options.run).drain,
                     [&server] { server->End(); });
   const absl::Status started = server->Start();
   if (absl::IsOutOfRange(started)) {

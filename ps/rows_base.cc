@@ -81,7 +81,7 @@ bool RowsBase::SelectChanges(const Snapshot& snapshot, Plan* plan) const {
 void RowsBase::Add(const SnapshotLineage& lineage, const Snapshot& snapshot, uint64_t num_rows,
                    const v1::ShardFile& file) {
   Link link;
-  link.shard = {lineage.DirectoryOf(snapshot.version), file};
+  link.shard = {lineage.GetDirectory(snapshot.version), file};
   link.num_rows = num_rows;
   for (const SliceStoreEvents::CutPart& part : snapshot.parts) {
     if (part.rows != nullptr) link.versions[part.slice] = part.version;

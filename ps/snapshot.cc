@@ -32,7 +32,7 @@ uint64_t AddBucket(const SnapshotLineage& lineage, const SliceStoreEvents::CutPa
   bucket.table = spec.name();
   bucket.index = part.slice - lineage.first_slice[table];
   bucket.dim = DimOf(spec);
-  bucket.slots = RowSlotsOf(spec, lineage.slots[table]);
+  bucket.slots = MakeRowSlots(spec, lineage.slots[table]);
   const BucketCut::Size size = changes == nullptr
                                    ? cut.size()
                                    : BucketCut::Size{changes->rows.size(), changes->counted.size()};
@@ -72,7 +72,7 @@ SnapshotLineage SnapshotLineage::Of(const v1::LoadSlicesRequest& request,
   return lineage;
 }
 
-std::string SnapshotLineage::DirectoryOf(uint64_t version) const {
+std::string SnapshotLineage::GetDirectory(uint64_t version) const {
   // A version is cut once in a lineage, and a term's lineages have different numbers: so all ps
   // agree on a name that nobody has used before, without asking.
   return CheckpointName{version, term, lineage}.ToString();
@@ -81,7 +81,7 @@ std::string SnapshotLineage::DirectoryOf(uint64_t version) const {
 absl::Status WriteSnapshot(FileSystem& file_system, uint32_t ps_index,
                            const SnapshotLineage& lineage, const Snapshot& snapshot, RowsBase* base,
                            v1::ReportShardRequest* report) {
-  const std::string directory = JoinPath(lineage.root, lineage.DirectoryOf(snapshot.version));
+  const std::string directory = JoinPath(lineage.root, lineage.GetDirectory(snapshot.version));
   RETURN_IF_ERROR(file_system.MakeDirectory(directory));
   RETURN_IF_ERROR(file_system.SyncDirectory(lineage.root));
   ShardWriter writer(file_system, {directory, ps_index, lineage.num_ps});
@@ -127,8 +127,9 @@ absl::Status ExportSnapshot(FileSystem& file_system, const SnapshotLineage& line
     slices.push_back({layout.OffsetOf(slice.variable, slice.first_element),
                       {part.value->data(), slice.num_elements}});
   }
-  return WriteExportPart(file_system, JoinPath(lineage.root, lineage.DirectoryOf(snapshot.version)),
-                         slices, should_stop);
+  return WriteExportPart(file_system,
+                         JoinPath(lineage.root, lineage.GetDirectory(snapshot.version)), slices,
+                         should_stop);
 }
 
 }  // namespace shoal

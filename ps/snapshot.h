@@ -42,7 +42,7 @@ struct SnapshotLineage {
   static SnapshotLineage Of(const v1::LoadSlicesRequest& request, const PartitionedStore& store);
 
   // Returns the name of the directory, below the root, that all ps write a cut of this lineage to.
-  std::string DirectoryOf(uint64_t version) const;
+  std::string GetDirectory(uint64_t version) const;
 };
 
 // All slices of a ps at one cut. Their buffers are not reused while it exists; the rows of buckets

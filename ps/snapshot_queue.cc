@@ -63,7 +63,7 @@ size_t SnapshotQueue::AddParts(std::vector<SliceStoreEvents::CutPart>* parts) {
     if (!completes) continue;
     Snapshot complete = std::move(snapshot);
     gathering_.erase(version);
-    const int priority = PriorityOf(version);
+    const int priority = GetPriority(version);
     asked_.erase(version);
     if (lineage_->root.empty()) continue;
     if (waiting_.has_value()) {
@@ -86,7 +86,7 @@ bool SnapshotQueue::IsAskedOrLast(uint64_t version) const {
   return version == lineage_->last_version || asked_.count(version) > 0;
 }
 
-int SnapshotQueue::PriorityOf(uint64_t version) const {
+int SnapshotQueue::GetPriority(uint64_t version) const {
   if (IsAskedOrLast(version)) return kMostPriority + 1;
   return lineage_->num_ps == 1 ? 0 : TrailingZeros(version);
 }
@@ -110,7 +110,7 @@ v1::ReportShardRequest SnapshotQueue::ReportOf(uint64_t version) const {
   v1::ReportShardRequest report;
   report.mutable_identity()->set_lineage(lineage_->lineage);
   report.set_version(version);
-  report.set_directory(lineage_->DirectoryOf(version));
+  report.set_directory(lineage_->GetDirectory(version));
   return report;
 }
 

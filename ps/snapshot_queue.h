@@ -84,7 +84,7 @@ class SnapshotQueue {
   static constexpr int kMostPriority = 63;
 
   bool IsAskedOrLast(uint64_t version) const;
-  int PriorityOf(uint64_t version) const;
+  int GetPriority(uint64_t version) const;
   void GiveUp(uint64_t version, uint64_t stays);
   v1::ReportShardRequest ReportOf(uint64_t version) const;
   void AddReport(v1::ReportShardRequest report);

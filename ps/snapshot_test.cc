@@ -178,13 +178,13 @@ class Cluster {
     }
     manifest_ = manifest;
     if (is_published) RETURN_IF_ERROR(Publish());
-    return lineages_[0].DirectoryOf(version);
+    return lineages_[0].GetDirectory(version);
   }
 
   // Publishes the checkpoint that was written last.
   absl::Status Publish() {
     CheckpointName name;
-    EXPECT_TRUE(CheckpointName::Parse(lineages_[0].DirectoryOf(manifest_.step()), &name));
+    EXPECT_TRUE(CheckpointName::Parse(lineages_[0].GetDirectory(manifest_.step()), &name));
     ASSIGN_OR_RETURN(const auto checkpoints, CheckpointDirectory::Open(disk_, kRoot));
     return checkpoints->Publish(name, manifest_);
   }
@@ -199,7 +199,7 @@ class Cluster {
       const v1::VariableSpec& spec = variables_[table_[slice].variable];
       const std::vector<std::string> slots = ps_[slice % ps_.size()]->slot_names(slice);
       ASSERT_OK_AND_ASSIGN(const BucketRows read,
-                           checkpoint->ReadBucket(slice, RowSlotsOf(spec, slots)));
+                           checkpoint->ReadBucket(slice, MakeRowSlots(spec, slots)));
       ExpectSameRows(read, wanted);
     }
   }

@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 constexpr uint64_t kMebibyte = 1 << 20;
 
 MemoryBounds BoundsOf(uint64_t mebibytes) {
-  return MemoryBoundsOf(mebibytes * kMebibyte, {65536 * kMebibyte, "the machine", 1 << 30});
+  return ComputeMemoryBounds(mebibytes * kMebibyte, {65536 * kMebibyte, "the machine", 1 << 30});
 }
 
 // Everything but the tables needs 50 MiB.

@@ -79,7 +79,7 @@ void AsyncStepLogic::OnLeaseAnswer(absl::Time now, uint64_t number,
   queue_.clear();
   bool still_held = false;
   for (const v1::LeaseBatchesResponse::Lease& lease : answer.leases()) {
-    const BatchKey batch = KeyOf(lease.batch());
+    const BatchKey batch = ToBatchKey(lease.batch());
     if (batch.index >= plan_.batches_per_epoch()) continue;
     const bool is_current =
         current_.has_value() && !current_->is_dropped && current_->batch == batch;
@@ -184,7 +184,7 @@ bool AsyncStepLogic::NextBatch(AsyncAction* action) {
 
 void AsyncStepLogic::StartBatch(const v1::LeaseBatchesResponse::Lease& lease) {
   current_ = CurrentBatch();
-  current_->batch = KeyOf(lease.batch());
+  current_->batch = ToBatchKey(lease.batch());
   const auto& only = lease.ps();
   for (size_t i = 0; i < groups_.size(); ++i) {
     const ExchangeGroup& group = options_.groups[i];

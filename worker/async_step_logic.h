@@ -127,7 +127,7 @@ class AsyncStepLogic {
   // The batch after the current one, unless the leases change; its examples can be read ahead.
   std::optional<BatchKey> next_batch() const {
     if (queue_.empty()) return std::nullopt;
-    return KeyOf(queue_.front().batch());
+    return ToBatchKey(queue_.front().batch());
   }
   uint64_t num_finished() const { return num_finished_; }
   std::string Activity() const;

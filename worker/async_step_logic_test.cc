@@ -73,7 +73,8 @@ class AsyncStepLogicTest : public ::testing::Test {
   // The batches that the call reports as finished.
   std::vector<BatchKey> Finished() const {
     std::vector<BatchKey> batches;
-    for (const v1::BatchId& batch : logic_.lease_call().finished()) batches.push_back(KeyOf(batch));
+    for (const v1::BatchId& batch : logic_.lease_call().finished())
+      batches.push_back(ToBatchKey(batch));
     return batches;
   }
 
@@ -179,7 +180,7 @@ TEST_F(AsyncStepLogicTest, AfterThreeRefusalsTheChiefIsNotified) {
   }
   ASSERT_EQ(Next().kind, AsyncAction::kLease);
   ASSERT_EQ(logic_.lease_call().stale_size(), 1);
-  EXPECT_EQ(KeyOf(logic_.lease_call().stale(0)), (BatchKey{0, 0}));
+  EXPECT_EQ(ToBatchKey(logic_.lease_call().stale(0)), (BatchKey{0, 0}));
   EXPECT_THAT(Finished(), IsEmpty());
 }
 

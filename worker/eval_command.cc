@@ -46,7 +46,7 @@ int EvalMain(absl::Span<const std::string> args, const ModelFactory& model) {
   const absl::StatusOr<Evaluation> evaluation = Evaluate(args, model);
   if (!evaluation.ok()) {
     std::fprintf(stderr, "shoal eval: %s\n", std::string(evaluation.status().message()).c_str());
-    return ExitCodeOf(evaluation.status());
+    return ToExitCode(evaluation.status());
   }
   JsonObject json;
   json.Add("step", evaluation->step)

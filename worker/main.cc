@@ -104,7 +104,7 @@ int DeclareMain(absl::Span<const std::string> args, const ModelFactory& model) {
   if (!status.ok()) {
     std::fprintf(stderr, "shoal declare: %s\n", std::string(status.message()).c_str());
   }
-  return ExitCodeOf(status);
+  return ToExitCode(status);
 }
 
 int WorkerMain(absl::Span<const std::string> args, const ModelFactory& model) {

@@ -45,7 +45,7 @@ absl::StatusOr<v1::RunState> StateFeed::WaitForPlan() {
   while (true) {
     if (!ended_.ok()) return ended_;
     if (state_.has_value()) {
-      if (state_->phase() == v1::RunState::PHASE_FAILED) return FailureOf(*state_);
+      if (state_->phase() == v1::RunState::PHASE_FAILED) return GetFailure(*state_);
       if (state_->phase() == v1::RunState::PHASE_DONE || state_->has_plan()) return *state_;
     }
     changed_.Wait(&mutex_);

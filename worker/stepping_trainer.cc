@@ -72,7 +72,7 @@ void SteppingTrainer::TakeState() {
   if (!state.has_value()) return;
   if (IsOver(*state)) {
     MutexLock lock(&mutex_);
-    end_ = FailureOf(*state);
+    end_ = GetFailure(*state);
     return;
   }
   lineage_ = state->lineage();
@@ -155,7 +155,7 @@ void SteppingTrainer::PrepareRows(uint32_t parameter_set, const std::optional<Ba
   }
   const absl::StatusOr<const LoadedBatch*> batch = TakeTrainBatch(*next);
   // An error counts when the batch is computed.
-  options_.replica->rows()->Prepare(parameter_set, batch.ok() ? &KeysOf(**batch) : nullptr);
+  options_.replica->rows()->Prepare(parameter_set, batch.ok() ? &GetKeys(**batch) : nullptr);
   if (batch.ok()) ahead_ = *batch;
 }
 
@@ -233,8 +233,8 @@ bool SteppingTrainer::Train(const Work& work, absl::FunctionRef<void()> read_ahe
       asked->Begin(**loaded, work.parameter_set, [this, &work](const BatchKeys& keys) {
         return PullRows(keys, work.parameter_set, work.lineage, work.version);
       });
-    } else if (rows != nullptr && !rows->IsOf(work.parameter_set, KeysOf(**loaded)) &&
-               !PullRows(KeysOf(**loaded), work.parameter_set, work.lineage, work.version)) {
+    } else if (rows != nullptr && !rows->IsPreparedFor(work.parameter_set, GetKeys(**loaded)) &&
+               !PullRows(GetKeys(**loaded), work.parameter_set, work.lineage, work.version)) {
       train_batches_.Release(*loaded);
       if (options_.mark != nullptr) options_.mark->Clear();
       return false;
@@ -294,7 +294,7 @@ SteppingTrainer::Evaluation SteppingTrainer::EvaluateBlock(uint64_t lineage, uin
       AskedRows* const asked = options_.replica->asked_rows();
       if (asked != nullptr) {
         asked->Begin(**batch, RowSets::kEvaluationSet, pull);
-      } else if (options_.replica->rows() != nullptr && !pull(KeysOf(**batch))) {
+      } else if (options_.replica->rows() != nullptr && !pull(GetKeys(**batch))) {
         test_batches_.Release(*batch);
         return Evaluation::kNoRows;
       }

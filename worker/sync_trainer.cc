@@ -6,9 +6,9 @@
 namespace shoal {
 namespace {
 
-std::set<BatchKey> KeysOf(const google::protobuf::RepeatedPtrField<v1::BatchId>& batches) {
+std::set<BatchKey> ToBatchKeys(const google::protobuf::RepeatedPtrField<v1::BatchId>& batches) {
   std::set<BatchKey> keys;
-  for (const v1::BatchId& batch : batches) keys.insert(KeyOf(batch));
+  for (const v1::BatchId& batch : batches) keys.insert(ToBatchKey(batch));
   return keys;
 }
 
@@ -19,8 +19,8 @@ SyncView ViewOf(const v1::RunState& state) {
   view.training = state.phase() == v1::RunState::PHASE_TRAINING ||
                   state.phase() == v1::RunState::PHASE_STOPPING;
   view.workers.assign(state.workers().begin(), state.workers().end());
-  view.skipped = KeysOf(state.skipped());
-  view.delivered = KeysOf(state.delivered());
+  view.skipped = ToBatchKeys(state.skipped());
+  view.delivered = ToBatchKeys(state.delivered());
   view.last_step = state.last_step();
   view.evaluations = VersionSchedule{state.evaluate_every(), state.last_step()};
   return view;

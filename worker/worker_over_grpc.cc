@@ -58,7 +58,7 @@ absl::Status RunWorker(const TaskOptions& options, const ModelFactory& model) {
   links.abandon = [](const absl::Status& why) {
     std::fprintf(stderr, "shoal worker: %s; the batch under way does not end\n",
                  std::string(why.message()).c_str());
-    std::_Exit(ExitCodeOf(why));
+    std::_Exit(ToExitCode(why));
   };
   RemoteVariableStore* remote = nullptr;
   links.make_store = [&](const SliceTable& table, std::vector<ExchangeGroup> groups,

@@ -114,7 +114,7 @@ absl::Status Train(const TaskOptions& options, const WorkerLinks& links,
                    WorkerSource* source) {
   source->SetWords("waits for the run's plan");
   ASSIGN_OR_RETURN(const v1::RunState state, feed->WaitForPlan());
-  if (state.phase() == v1::RunState::PHASE_DONE) return FailureOf(state);
+  if (state.phase() == v1::RunState::PHASE_DONE) return GetFailure(state);
   ASSIGN_OR_RETURN(const SliceTable table, SliceTable::Create(inputs.program->variables(),
                                                               state.shard_map().slice_bytes()));
   ASSIGN_OR_RETURN(const StepPlan steps, StepPlan::FromProto(state.plan()));
@@ -212,8 +212,8 @@ absl::Status RunWorkerTask(const TaskOptions& given, const WorkerLinks& links,
   ChiefSession::Options session_options = SessionOptionsFor(options);
   session_options.is_over = [&ending] { return ending.IsOver(); };
   ChiefSession session(links.chief, options.clock, std::move(session_options), &feed);
-  const Drain drain(options.shutdown, links.chief, options.clock, StopTimesOf(options.run).drain,
-                    [&feed, &session] {
+  const Drain drain(options.shutdown, links.chief, options.clock,
+                    ComputeStopTimes(options.run).drain, [&feed, &session] {
                       feed.End(absl::CancelledError("asked to stop"));
                       session.StopRegistering();
                     });

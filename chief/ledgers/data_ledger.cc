@@ -38,9 +38,9 @@ v1::LeaseBatchesResponse DataLedger::LeaseBatches(const v1::LeaseBatchesRequest&
   if (worker == nullptr || request.number() < worker->last_number) return late;
   if (request.number() > worker->last_number) {
     worker->last_number = request.number();
-    for (const v1::BatchId& batch : request.finished()) Finish(index, worker, KeyOf(batch));
+    for (const v1::BatchId& batch : request.finished()) Finish(index, worker, ToBatchKey(batch));
     for (const v1::BatchId& batch : request.stale()) {
-      const auto open = open_.find(KeyOf(batch));
+      const auto open = open_.find(ToBatchKey(batch));
       if (open != open_.end() && open->second.worker == index) open->second.stale = true;
     }
     Advance();

@@ -56,7 +56,7 @@ absl::Status DataLedger::Restore(absl::string_view bytes) {
     return Damaged("not a ledger");
   }
   const uint64_t batches = state.batches_per_epoch();
-  const BatchKey next = KeyOf(state.next());
+  const BatchKey next = ToBatchKey(state.next());
   if (next.index >= batches || state.epochs_size() == 0)
     return Damaged("no position to resume from");
   const uint64_t first = state.epochs(0).epoch();
@@ -68,7 +68,7 @@ absl::Status DataLedger::Restore(absl::string_view bytes) {
   }
   std::map<BatchKey, std::string> skipped;
   for (const v1::SkippedBatch& skip : state.skipped()) {
-    const BatchKey batch = KeyOf(skip.batch());
+    const BatchKey batch = ToBatchKey(skip.batch());
     skipped[batch] = skip.reason();
     const auto epoch = epochs.find(batch.epoch);
     if (epoch == epochs.end()) continue;

@@ -63,7 +63,7 @@ class Caller {
     for (;;) {
       const Answer answer = Ask(worker, std::exchange(finished, {}));
       if (answer.leases().empty()) return count;
-      for (const auto& lease : answer.leases()) finished.push_back(KeyOf(lease.batch()));
+      for (const auto& lease : answer.leases()) finished.push_back(ToBatchKey(lease.batch()));
       count += static_cast<int>(finished.size());
     }
   }
@@ -77,7 +77,7 @@ class Caller {
 
 std::vector<BatchKey> Batches(const Answer& answer) {
   std::vector<BatchKey> batches;
-  for (const auto& lease : answer.leases()) batches.push_back(KeyOf(lease.batch()));
+  for (const auto& lease : answer.leases()) batches.push_back(ToBatchKey(lease.batch()));
   return batches;
 }
 

@@ -104,7 +104,7 @@ absl::Status Admission::CheckIdentity(absl::Time now, const v1::Identity& identi
   if (identity.term() < options.term)
     return absl::AbortedError("fenced term: a newer chief runs here");
   if (identity.term() > options.term) return DoubtTerm(now, identity.term());
-  const TaskId task = TaskOf(identity.member());
+  const TaskId task = ToTaskId(identity.member());
   const bool was_live = context_.membership.IsLive(task);
   RETURN_IF_ERROR(context_.membership.Renew(now, task, identity.incarnation()));
   if (!was_live) roster_.OnRevived(task);
@@ -112,7 +112,7 @@ absl::Status Admission::CheckIdentity(absl::Time now, const v1::Identity& identi
 }
 
 absl::Status Admission::CheckReport(absl::Time now, const v1::Identity& identity, Job job) {
-  const TaskId task = TaskOf(identity.member());
+  const TaskId task = ToTaskId(identity.member());
   if (task.job != job) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "identity.member: %s sends what only a %s may send", task.ToString(), JobName(job)));
@@ -138,7 +138,7 @@ absl::Status Admission::DoubtTerm(absl::Time now, uint64_t claimed) {
 absl::Status Admission::Check(const v1::RegisterTaskRequest& request) const {
   const SessionOptions& options = context_.options;
   RETURN_IF_ERROR(CheckRun(request.identity()));
-  const TaskId task = TaskOf(request.identity().member());
+  const TaskId task = ToTaskId(request.identity().member());
   if (task.job != Job::kPs && task.job != Job::kWorker) {
     return absl::InvalidArgumentError(absl::StrCat("identity.member: ", task.ToString(),
                                                    " registers, but only ps and workers do"));
@@ -155,7 +155,7 @@ absl::Status Admission::Check(const v1::RegisterTaskRequest& request) const {
 
 absl::Status Admission::CheckRunIsAlive() const {
   if (context_.phases.phase() != v1::RunState::PHASE_FAILED) return absl::OkStatus();
-  const absl::Status why = FailureOf(context_.phases.state());
+  const absl::Status why = GetFailure(context_.phases.state());
   // A task that receives UNAVAILABLE asks again. ABORTED ends it with the same exit code: another
   // try of the whole run helps.
   return IsOutcomeUnknown(why) ? absl::AbortedError(why.message()) : why;
@@ -200,7 +200,7 @@ absl::Status Admission::RefuseWorker(uint32_t index, const absl::Status& why) {
 
 absl::StatusOr<Admission::Place> Admission::TakePlace(absl::Time now,
                                                       const v1::RegisterTaskRequest& request) {
-  const TaskId task = TaskOf(request.identity().member());
+  const TaskId task = ToTaskId(request.identity().member());
   const Member* const before = context_.membership.Find(task);
   const uint64_t last_incarnation = before == nullptr ? 0 : before->incarnation;
   // Its end may not have been seen: a new process was faster.

@@ -88,7 +88,7 @@ class AsyncRunTest : public ::testing::Test {
       session_->Tick(now_);
       for (const PsCommand& command : session_->TakeCommands(now_)) Answer(command);
       const std::vector<SessionRecord> records = session_->TakeRecords();
-      for (std::string& text : TextOf(records)) written_.push_back(std::move(text));
+      for (std::string& text : ToText(records)) written_.push_back(std::move(text));
       for (const SessionRecord& record : records) {
         if (const auto* note = std::get_if<SessionNote>(&record)) notes_.push_back(note->text);
         const auto* write = std::get_if<ManifestToWrite>(&record);

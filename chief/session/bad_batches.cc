@@ -22,18 +22,18 @@ BadBatches::BadBatches(SessionContext* context, Admission* admission)
   if (!context_.options.manifest.has_value()) return;
   std::vector<BatchKey> skipped;
   for (const v1::SkippedBatch& skip : context_.options.manifest->skipped()) {
-    skipped.push_back(KeyOf(skip.batch()));
+    skipped.push_back(ToBatchKey(skip.batch()));
   }
   decisions_.RestoreSkips(skipped);
 }
 
 absl::Status BadBatches::Report(absl::Time now, const v1::ReportBadBatchRequest& request) {
   BadBatchReport report;
-  report.batch = KeyOf(request.batch());
+  report.batch = ToBatchKey(request.batch());
   report.incarnation = request.identity().incarnation();
   if (request.has_died()) {
     RETURN_IF_ERROR(admission_.CheckRun(request.identity()));
-    report.worker = TaskOf(request.died());
+    report.worker = ToTaskId(request.died());
     if (report.worker.job != Job::kWorker) {
       return absl::InvalidArgumentError("died: only workers compute batches");
     }
@@ -42,7 +42,7 @@ absl::Status BadBatches::Report(absl::Time now, const v1::ReportBadBatchRequest&
     report.detail = absl::StrCat(report.worker.ToString(), " crashed on it: ", request.detail());
   } else {
     RETURN_IF_ERROR(admission_.CheckReport(now, request.identity(), Job::kWorker));
-    report.worker = TaskOf(request.identity().member());
+    report.worker = ToTaskId(request.identity().member());
     report.is_certain = request.reason() == v1::ReportBadBatchRequest::REASON_NON_FINITE;
     report.detail = request.detail();
   }
@@ -74,14 +74,14 @@ absl::Status BadBatches::ReportPoisoned(const v1::PoisonedSlice& poisoned) {
 void BadBatches::OnWithheld(const PsCommand& command, const v1::WithholdBatchResponse& response) {
   const auto& request = std::get<v1::WithholdBatchRequest>(command.request);
   if (request.identity().lineage() != context_.phases.lineage() || response.ignored()) return;
-  decisions_.OnWithheld(command.ps, KeyOf(request.batch()), request.number(), response.all_have(),
-                        response.none_has());
+  decisions_.OnWithheld(command.ps, ToBatchKey(request.batch()), request.number(),
+                        response.all_have(), response.none_has());
 }
 
 void BadBatches::OnDecisionAcknowledged(const PsCommand& command) {
   const auto& request = std::get<v1::DecideBatchRequest>(command.request);
   if (request.identity().lineage() != context_.phases.lineage()) return;
-  decisions_.OnDecisionAcknowledged(command.ps, KeyOf(request.batch()), request.number());
+  decisions_.OnDecisionAcknowledged(command.ps, ToBatchKey(request.batch()), request.number());
 }
 
 std::string BadBatches::Decide() {
@@ -102,7 +102,8 @@ void BadBatches::NoteSkipped(const std::map<BatchKey, std::string>& skipped) {
   // A run that begins knows its batches from the checkpoint.
   if (!context_.phases.is_running()) return;
   std::set<BatchKey> known;
-  for (const v1::BatchId& batch : context_.phases.state().skipped()) known.insert(KeyOf(batch));
+  for (const v1::BatchId& batch : context_.phases.state().skipped())
+    known.insert(ToBatchKey(batch));
   for (const auto& [batch, reason] : skipped) {
     if (known.count(batch) > 0) continue;
     context_.last_skipped = absl::StrCat(ToString(batch), " is skipped: ", reason);

@@ -23,7 +23,7 @@ Checkpoints::Checkpoints(SessionContext* context, ModelExports* exports)
 
 absl::Status Checkpoints::ReportShard(absl::Time now, const v1::ReportShardRequest& request) {
   RETURN_IF_ERROR(context_.mode->CheckVersion(request.version()));
-  const TaskId task = TaskOf(request.identity().member());
+  const TaskId task = ToTaskId(request.identity().member());
   const bool is_under_way = context_.mode->IsUnderWay(request.version());
   // The shard is of no use, even if it is complete.
   if (context_.cuts.HasFailed(request.version())) {

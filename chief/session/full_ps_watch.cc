@@ -11,7 +11,7 @@ namespace shoal {
 
 bool FullPsWatch::OnHeartbeat(absl::Time now, const v1::HeartbeatRequest& request) {
   const v1::Identity& sender = request.identity();
-  if (!request.has_memory() || TaskOf(sender.member()).job != Job::kPs) return false;
+  if (!request.has_memory() || ToTaskId(sender.member()).job != Job::kPs) return false;
   TableMemoryLedger& tables = context_.tables;
   tables.OnReport(now, sender.member().index(), sender.lineage(), request.memory());
   const std::string warning = tables.Warning();

@@ -176,7 +176,7 @@ void PsCommands::WantCuts(Issue* issue) const {
 }
 
 void PsCommands::WantFinishes(Issue* issue) const {
-  const absl::Status why = FailureOf(context_.phases.state());
+  const absl::Status why = GetFailure(context_.phases.state());
   for (uint32_t i = 0; i < context_.ps.size(); ++i) {
     if (context_.ps[i].finished) continue;
     v1::FinishRequest request;

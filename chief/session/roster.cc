@@ -21,12 +21,12 @@ std::string Seconds(absl::Duration duration) {
 }  // namespace
 
 bool Roster::OnHeartbeat(absl::Time now, const v1::HeartbeatRequest& request) {
-  const TaskId task = TaskOf(request.identity().member());
+  const TaskId task = ToTaskId(request.identity().member());
   Member* member = context_.membership.FindMutable(task);
   member->step = request.step();
   member->activity = request.activity();
   member->has_batch = request.has_batch();
-  member->batch = KeyOf(request.batch());
+  member->batch = ToBatchKey(request.batch());
   if (!request.computing() || !member->computing || request.computed() != member->computed) {
     member->computing_since = now;
   }
@@ -46,7 +46,7 @@ bool Roster::OnHeartbeat(absl::Time now, const v1::HeartbeatRequest& request) {
   if (request.leaving()) {
     if (!request.leaving_because().empty() && context_.phases.is_running()) {
       context_.log.NoteTrouble(
-          absl::StrCat(task.ToString(), " ends: ", LogLineOf(request.leaving_because())));
+          absl::StrCat(task.ToString(), " ends: ", ToLogLine(request.leaving_because())));
     }
     context_.membership.Leave(task, request.identity().incarnation(), request.asked_to_leave());
   }

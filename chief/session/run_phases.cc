@@ -95,7 +95,7 @@ void RunPhases::Fence(const std::string& why) {
 }
 
 absl::Status RunPhases::failure() const {
-  const absl::Status status = FailureOf(state_);
+  const absl::Status status = GetFailure(state_);
   // A chief that starts again would only fence the newer one.
   return is_fenced_ && absl::IsAborted(status) ? absl::FailedPreconditionError(status.message())
                                                : status;

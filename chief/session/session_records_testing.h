@@ -20,7 +20,7 @@ inline v1::StepReport Report(uint64_t step) {
 }
 
 // "3": a line, "3e": one with an evaluation, "<2": lines above 2 are void, "m5": a manifest.
-inline std::vector<std::string> TextOf(const std::vector<SessionRecord>& records) {
+inline std::vector<std::string> ToText(const std::vector<SessionRecord>& records) {
   std::vector<std::string> text;
   for (const SessionRecord& record : records) {
     if (const auto* line = std::get_if<StepLine>(&record)) {

@@ -100,7 +100,7 @@ void SessionStatus::DescribeWait(absl::Time now, v1::GetRunStatusResponse* respo
   std::vector<std::string> slow;
   for (const v1::GetRunStatusResponse::Task& task : response->tasks()) {
     if (task.slow().empty()) continue;
-    slow.push_back(absl::StrCat(TaskOf(task.member()).ToString(), " (", task.slow(), ")"));
+    slow.push_back(absl::StrCat(ToTaskId(task.member()).ToString(), " (", task.slow(), ")"));
   }
   // The tasks that are known to be slow explain more than a list of all.
   if (wait.is_for_progress && !slow.empty()) wait.whom = absl::StrJoin(slow, ", ");

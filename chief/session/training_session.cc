@@ -52,7 +52,7 @@ TrainingSession::TrainingSession(Options options)
 absl::StatusOr<v1::RegisterTaskResponse> TrainingSession::Register(
     absl::Time now, const v1::RegisterTaskRequest& request) {
   RETURN_IF_ERROR(admission_.Check(request));
-  const TaskId task = TaskOf(request.identity().member());
+  const TaskId task = ToTaskId(request.identity().member());
   if (task.job == Job::kWorker) {
     const bool had_plan = context_.plan != nullptr;
     RETURN_IF_ERROR(admission_.CheckModelOrPlan(request));
@@ -98,14 +98,15 @@ absl::Status TrainingSession::Heartbeat(absl::Time now, const v1::HeartbeatReque
   RETURN_IF_ERROR(admission_.CheckIdentity(now, request.identity()));
   if (full_ps_watch_.OnHeartbeat(now, request)) Progress(now);
   if (!roster_.OnHeartbeat(now, request)) return absl::OkStatus();
-  context_.mode->OnTaskLost(TaskOf(request.identity().member()), request.identity().incarnation());
+  context_.mode->OnTaskLost(ToTaskId(request.identity().member()),
+                            request.identity().incarnation());
   roster_.UpdateWorkers();
   roster_.UpdateMissing();
   return absl::OkStatus();
 }
 
 void TrainingSession::Disconnect(absl::Time now, const v1::Identity& identity) {
-  context_.membership.Disconnect(now, TaskOf(identity.member()), identity.incarnation());
+  context_.membership.Disconnect(now, ToTaskId(identity.member()), identity.incarnation());
 }
 
 absl::Status TrainingSession::ReportSteps(absl::Time now, const v1::ReportStepsRequest& request) {

@@ -110,7 +110,7 @@ class TrainingSessionTest : public ::testing::Test {
     std::vector<std::string> names;
     const v1::GetRunStatusResponse status = session_->Status(now_);
     for (const v1::Member& member : status.lost()) {
-      names.push_back(TaskOf(member).ToString());
+      names.push_back(ToTaskId(member).ToString());
     }
     return names;
   }

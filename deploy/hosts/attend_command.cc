@@ -206,7 +206,7 @@ int AttendMain(absl::Span<const std::string> args) {
   if (!status.ok()) {
     std::fprintf(stderr, "shoal attend: %s\n", std::string(status.message()).c_str());
   }
-  return ExitCodeOf(status);
+  return ToExitCode(status);
 }
 
 }  // namespace shoal

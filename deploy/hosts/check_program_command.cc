@@ -64,7 +64,7 @@ int CheckProgramMain(absl::Span<const std::string> args) {
   if (!status.ok()) {
     std::fprintf(stderr, "shoal worker: %s\n", std::string(status.message()).c_str());
   }
-  return ExitCodeOf(status);
+  return ToExitCode(status);
 }
 
 }  // namespace shoal

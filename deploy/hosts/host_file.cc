@@ -168,7 +168,7 @@ absl::StatusOr<Placement> Placement::Create(const std::vector<HostLine>& hosts, 
   return placement;
 }
 
-size_t Placement::HostOf(TaskId task) const {
+size_t Placement::FindHost(TaskId task) const {
   if (task.job == Job::kPs) return ps_[task.index];
   if (task.job == Job::kWorker) return workers_[task.index];
   return chief_;

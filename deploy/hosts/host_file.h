@@ -42,7 +42,7 @@ class Placement {
   static absl::StatusOr<Placement> Create(const std::vector<HostLine>& hosts, uint32_t num_ps,
                                           uint32_t num_workers);
 
-  size_t HostOf(TaskId task) const;
+  size_t FindHost(TaskId task) const;
   uint32_t num_workers() const { return static_cast<uint32_t>(workers_.size()); }
   // The number of a worker among those of its host, from 0.
   uint32_t LocalIndexOf(uint32_t worker) const { return local_indices_[worker]; }

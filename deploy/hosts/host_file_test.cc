@@ -71,14 +71,14 @@ TEST(HostFileTest, TasksGoRoundTheHostsThatTakeThem) {
   const auto hosts = Parse("a roles=ps\nb\nc roles=worker slots=1\n");
   const auto placement = Placement::Create(hosts, 3, 4);
   ASSERT_TRUE(placement.ok()) << placement.status();
-  EXPECT_EQ(placement->HostOf({Job::kChief, 0}), 1u);
-  EXPECT_EQ(placement->HostOf({Job::kPs, 0}), 0u);
-  EXPECT_EQ(placement->HostOf({Job::kPs, 1}), 1u);
-  EXPECT_EQ(placement->HostOf({Job::kPs, 2}), 0u);
-  EXPECT_EQ(placement->HostOf({Job::kWorker, 0}), 1u);
-  EXPECT_EQ(placement->HostOf({Job::kWorker, 1}), 2u);
-  EXPECT_EQ(placement->HostOf({Job::kWorker, 2}), 1u);  // c is full.
-  EXPECT_EQ(placement->HostOf({Job::kWorker, 3}), 1u);
+  EXPECT_EQ(placement->FindHost({Job::kChief, 0}), 1u);
+  EXPECT_EQ(placement->FindHost({Job::kPs, 0}), 0u);
+  EXPECT_EQ(placement->FindHost({Job::kPs, 1}), 1u);
+  EXPECT_EQ(placement->FindHost({Job::kPs, 2}), 0u);
+  EXPECT_EQ(placement->FindHost({Job::kWorker, 0}), 1u);
+  EXPECT_EQ(placement->FindHost({Job::kWorker, 1}), 2u);
+  EXPECT_EQ(placement->FindHost({Job::kWorker, 2}), 1u);  // c is full.
+  EXPECT_EQ(placement->FindHost({Job::kWorker, 3}), 1u);
   for (const auto& [worker, index] : {std::pair(0u, 0u), {1u, 0u}, {2u, 1u}, {3u, 2u}}) {
     EXPECT_EQ(placement->LocalIndexOf(worker), index) << worker;
   }

@@ -337,7 +337,7 @@ int ReachMain(absl::Span<const std::string> args) {
   const std::string job = options.ok() ? options->name.substr(0, options->name.find('/')) : "reach";
   // The same text as the task's own main logs, so that readers of the log find it.
   std::fprintf(stderr, "shoal %s: %s\n", job.c_str(), std::string(status.message()).c_str());
-  return ExitCodeOf(status);
+  return ToExitCode(status);
 }
 
 }  // namespace shoal

@@ -125,7 +125,7 @@ absl::StatusOr<std::unique_ptr<TaskPlaces>> SshPlaces::Create(
   options.directory = working_directory;
   options.launch_file = absl::StrCat(run.out(), "/logs/launch");
   options.launch = SystemRandomHex();
-  options.grace = StopTimesOf(run).drain;
+  options.grace = ComputeStopTimes(run).drain;
   options.run_file = JoinPath(run.out(), "run.textproto");
   if (!run.program().file().empty()) {
     ASSIGN_OR_RETURN(options.program_hash, HashOfProgram(run, NewPosixFileSystem().get()));
@@ -146,7 +146,7 @@ absl::Status SshPlaces::CheckProgram(FileSystem* file_system,
     if (placement_.LocalIndexOf(worker) != 0) continue;  // Another worker of its host is the first.
     const TaskId task{Job::kWorker, worker};
     HostCheck check;
-    check.host = hosts_[placement_.HostOf(task)].name;
+    check.host = hosts_[placement_.FindHost(task)].name;
     ChildOptions child;
     child.name = task.ToString();
     child.log_file = check.log = absl::StrCat(options_.launch_file, "-check-", worker, ".log");
@@ -169,12 +169,12 @@ absl::Status SshPlaces::CheckProgram(FileSystem* file_system,
 }
 
 std::string SshPlaces::ListenAddress(TaskId task) const {
-  return ListenAddressAt(hosts_[placement_.HostOf(task)]);
+  return ListenAddressAt(hosts_[placement_.FindHost(task)]);
 }
 
 std::vector<std::string> SshPlaces::Command(TaskId task, bool again, const std::string& log_file,
                                             const std::vector<std::string>& args) const {
-  const HostLine& host = hosts_[placement_.HostOf(task)];
+  const HostLine& host = hosts_[placement_.FindHost(task)];
   std::vector<std::string> far = {options_.program,
                                   "attend",
                                   "--name=" + task.ToString(),
@@ -201,7 +201,7 @@ std::vector<std::string> SshPlaces::Command(TaskId task, bool again, const std::
 }
 
 std::string SshPlaces::Describe(TaskId task) const {
-  return absl::StrCat("on ", hosts_[placement_.HostOf(task)].name);
+  return absl::StrCat("on ", hosts_[placement_.FindHost(task)].name);
 }
 
 }  // namespace shoal

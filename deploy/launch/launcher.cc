@@ -43,7 +43,7 @@ uint64_t NewestListed(const ChiefLink* link, TaskId task) {
       link == nullptr ? std::nullopt : link->status();
   if (!status.has_value()) return 0;
   for (const v1::GetRunStatusResponse::Task& listed : status->tasks()) {
-    if (TaskOf(listed.member()) == task) return listed.incarnation();
+    if (ToTaskId(listed.member()) == task) return listed.incarnation();
   }
   return 0;
 }
@@ -315,7 +315,7 @@ bool Launcher::IsOutOfRun(TaskId worker) const {
       link_ == nullptr ? std::nullopt : link_->status();
   if (!status.has_value() || status->tasks().empty()) return false;
   return std::none_of(status->tasks().begin(), status->tasks().end(),
-                      [&](const auto& task) { return TaskOf(task.member()) == worker; });
+                      [&](const auto& task) { return ToTaskId(task.member()) == worker; });
 }
 
 void Launcher::NoteParticipants() {

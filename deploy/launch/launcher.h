@@ -136,7 +136,7 @@ class Launcher {
   void OnWorkerFailed(Task* task, const ChildExit& exit);
   absl::Status OnWorkerDied(Task* task, const ChildExit& exit);
   // Returns why the compute program of a worker failed, if that ended the worker.
-  std::optional<ProgramFailure> ProgramFailureOf(const Task& task) const;
+  std::optional<ProgramFailure> FindProgramFailure(const Task& task) const;
   // Notes the failure and returns "worker/0 died (HOW)", or why its program failed if that is new.
   std::string DiedText(const Task& worker, const ChildExit& exit,
                        const std::optional<ProgramFailure>& failure);

@@ -33,7 +33,7 @@ class TrainingChief : public TestChief {
 
 TEST_F(LauncherTest, APermanentErrorOfAWorkerThatTrainedEndsTheRunAfterACheckpoint) {
   options_.connect = [this](const std::string&) {
-    return NewClientOf(std::make_unique<TrainingChief>(directory_));
+    return NewClient(std::make_unique<TrainingChief>(directory_));
   };
   const absl::Status status = Launch(
       "case $task in"
@@ -76,7 +76,7 @@ TEST_F(LauncherTest, RestartsAfterCrashesOnABatchThatIsSkippedDoNotCount) {
   options_.run.mutable_deployment()->set_num_replicas(1);
   options_.run.mutable_cluster()->set_max_worker_restarts(1);
   options_.connect = [this](const std::string&) {
-    return NewClientOf(std::make_unique<SkippingChief>(directory_));
+    return NewClient(std::make_unique<SkippingChief>(directory_));
   };
   auto mark = BatchMark::Create(BatchMarkPath(directory_, 0));
   ASSERT_TRUE(mark.ok()) << mark.status();

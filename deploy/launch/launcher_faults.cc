@@ -108,7 +108,7 @@ absl::Status Launcher::OnWorkerDied(Task* task, const ChildExit& exit) {
     task->child.reset();
     return absl::OkStatus();
   }
-  const std::optional<ProgramFailure> failure = ProgramFailureOf(*task);
+  const std::optional<ProgramFailure> failure = FindProgramFailure(*task);
   const std::string died = DiedText(*task, exit, failure);
   const std::string log =
       absl::StrCat("; log: ", failure.has_value() ? ProgramLogPath(task->id) : LogPath(task->id));
@@ -164,7 +164,7 @@ bool Launcher::ReportCrash(TaskId worker, const ChildExit& exit) {
 
 void Launcher::ForgetCrashesOn(const v1::RunState& state) {
   for (const v1::BatchId& skipped : state.skipped()) {
-    const BatchKey batch = KeyOf(skipped);
+    const BatchKey batch = ToBatchKey(skipped);
     for (Crash& crash : crashes_) {
       if (crash.batch != batch || !crash.counts) continue;
       crash.counts = false;
@@ -175,7 +175,7 @@ void Launcher::ForgetCrashesOn(const v1::RunState& state) {
   }
 }
 
-std::optional<ProgramFailure> Launcher::ProgramFailureOf(const Task& task) const {
+std::optional<ProgramFailure> Launcher::FindProgramFailure(const Task& task) const {
   if (!HasProgram() || task.id.job != Job::kWorker) return std::nullopt;
   return ProgramFailureIn(LastWords(LogPath(task.id), task.id, task.log_begin));
 }
@@ -207,7 +207,7 @@ absl::Status Launcher::OnPsDied(Task* task, const ChildExit& exit) {
 uint64_t Launcher::ListedIncarnation(const Task& task,
                                      const v1::GetRunStatusResponse& status) const {
   for (const v1::GetRunStatusResponse::Task& listed : status.tasks()) {
-    if (TaskOf(listed.member()) != task.id) continue;
+    if (ToTaskId(listed.member()) != task.id) continue;
     // One that died before it was ever listed to us is recognised by its process. Where `places`
     // says where tasks run, the child is only what carries it there.
     const bool is_its_process = options_.places != nullptr ||
@@ -286,7 +286,7 @@ absl::Status Launcher::Failure(const Task& task, const ChildExit& exit) const {
 
 absl::Status Launcher::Death(const Task& task, const ChildExit& exit, absl::StatusCode code) const {
   PrintLogEnd(task.id);
-  if (const std::optional<ProgramFailure> failure = ProgramFailureOf(task)) {
+  if (const std::optional<ProgramFailure> failure = FindProgramFailure(task)) {
     return absl::Status(code, absl::StrCat(failure->cause, " (the program of ", task.id.ToString(),
                                            "; log: ", ProgramLogPath(task.id), ")"));
   }

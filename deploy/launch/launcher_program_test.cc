@@ -125,7 +125,7 @@ class ChiefOfALeavingWorker : public TestChief {
 
 TEST_F(ProgramRunTest, ARestartedWorkerThatHasLeftMayWaitForItsProgram) {
   options_.connect = [this](const std::string&) {
-    return NewClientOf(std::make_unique<ChiefOfALeavingWorker>(directory_));
+    return NewClient(std::make_unique<ChiefOfALeavingWorker>(directory_));
   };
   options_.end_timeout = absl::Minutes(2);
   EXPECT_EQ(Launch("case $task in worker-0) [ $starts = 1 ] && kill -KILL $$;"

@@ -227,7 +227,7 @@ class ChiefOfSilentPs : public FakeChief {
 
 TEST_F(LauncherTest, APsThatLosesItsPlaceAndLivesIsKilledAndStartedAgain) {
   options_.connect = [this](const std::string&) {
-    return NewClientOf(std::make_unique<ChiefOfSilentPs>(directory_));
+    return NewClient(std::make_unique<ChiefOfSilentPs>(directory_));
   };
   EXPECT_EQ(Launch("case $task in ps-0) [ $starts = 2 ] && { touch $dir/over; exit 0; };"
                    " echo $$ > $dir/ps.pid; kill -STOP $$;; *) await over;; esac"),
@@ -282,7 +282,7 @@ TEST_F(LauncherTest, APsThatWasStartedAgainIsNotKilledForTheLeaseOfTheOneBefore)
     SCOPED_TRACE(places == nullptr ? "here" : "on hosts");
     options_.places = places;
     options_.connect = [this](const std::string&) {
-      return NewClientOf(std::make_unique<SlowChief>(directory_, /*only_then=*/false));
+      return NewClient(std::make_unique<SlowChief>(directory_, /*only_then=*/false));
     };
     EXPECT_EQ(Launch(kPsDiesOnceListed), absl::OkStatus());
     EXPECT_EQ(Starts("ps-0"), 2);
@@ -295,7 +295,7 @@ TEST_F(LauncherTest, APsThatWasStartedAgainIsNotKilledForTheLeaseOfTheOneBefore)
 
 TEST_F(LauncherTest, ARestartedPsIsNotKilledForTheLeaseOfOneThatDiedBeforeItWasListed) {
   options_.connect = [this](const std::string&) {
-    return NewClientOf(std::make_unique<SlowChief>(directory_, /*only_then=*/true));
+    return NewClient(std::make_unique<SlowChief>(directory_, /*only_then=*/true));
   };
   EXPECT_EQ(Launch(kPsDiesOnceListed), absl::OkStatus());
   EXPECT_EQ(Starts("ps-0"), 2);
@@ -394,7 +394,7 @@ TEST_F(LauncherTest, ACheckpointBeforeTheRunTrainsIsRefusedInWords) {
   std::atomic<int> wanted = 0;
   options_.checkpoints_wanted = &wanted;
   options_.connect = [&](const std::string&) {
-    return NewClientOf(std::make_unique<WaitingChief>(directory_, &wanted));
+    return NewClient(std::make_unique<WaitingChief>(directory_, &wanted));
   };
   EXPECT_EQ(Launch("await refused; exit 0"), absl::OkStatus());
   EXPECT_THAT(printed_, HasSubstr("SIGUSR1: there is nothing to save yet"));
@@ -431,7 +431,7 @@ class FullDiskChief : public TestChief {
 TEST_F(LauncherTest, FailedCheckpointsAreShownOnceWhileTheRunContinues) {
   std::atomic<int> failed = 0;
   options_.connect = [&](const std::string&) {
-    return NewClientOf(std::make_unique<FullDiskChief>(directory_, &failed));
+    return NewClient(std::make_unique<FullDiskChief>(directory_, &failed));
   };
   std::string failure;
   ASSERT_TRUE(Launch("[ $job = chief ] && await asked.often; exit 0", &failure).ok());
@@ -474,7 +474,7 @@ constexpr char kLastAreChiefAndWorker0[] =
 
 TEST_F(LauncherTest, AWorkerThatTheOthersDidNotWaitForIsNotAFailure) {
   options_.connect = [this](const std::string&) {
-    return NewClientOf(std::make_unique<ChiefOfWorker1>(directory_));
+    return NewClient(std::make_unique<ChiefOfWorker1>(directory_));
   };
   EXPECT_EQ(Launch(kLastAreChiefAndWorker0), absl::OkStatus());
 }
@@ -519,7 +519,7 @@ class ChiefThatWentBack : public ChiefOfWorker1 {
 
 TEST_F(LauncherTest, AResumeNamesTheCheckpointThatTheChiefUsesAndTheStepsThatAreComputedAgain) {
   options_.connect = [this](const std::string&) {
-    return NewClientOf(std::make_unique<ChiefThatWentBack>(directory_));
+    return NewClient(std::make_unique<ChiefThatWentBack>(directory_));
   };
   options_.newest_checkpoint = "ckpt-600";
   StepMetrics line;
@@ -552,7 +552,7 @@ class ChiefOnAFullDisk : public ChiefOfWorker1 {
 
 TEST_F(LauncherTest, OnAFullDiskTheChiefReportsHowFarTheRunIs) {
   options_.connect = [this](const std::string&) {
-    return NewClientOf(std::make_unique<ChiefOnAFullDisk>(directory_));
+    return NewClient(std::make_unique<ChiefOnAFullDisk>(directory_));
   };
   StepMetrics line;
   line.step = 1261;

@@ -79,7 +79,7 @@ class LauncherTest : public ::testing::Test {
     options_.run.mutable_deployment()->set_num_replicas(2);
     options_.run.mutable_cluster()->set_max_worker_restarts(3);
     options_.connect = [this](const std::string&) {
-      return NewClientOf(std::make_unique<TestChief>(directory_));
+      return NewClient(std::make_unique<TestChief>(directory_));
     };
     options_.end_timeout = absl::Seconds(20);
     ProgressOptions bar;

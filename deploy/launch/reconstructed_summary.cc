@@ -29,7 +29,7 @@ Summary SummaryFromFiles(const absl::Status& status, const LastShown& shown,
   if (!checkpoints.ok()) return summary;
   const auto names = (*checkpoints)->List();
   if (names.ok() && !names->empty()) {
-    summary.checkpoint = (*checkpoints)->PathOf(names->front().ToString());
+    summary.checkpoint = (*checkpoints)->GetPath(names->front().ToString());
   }
   return summary;
 }

@@ -19,7 +19,8 @@ namespace {
 
 ProgressPlan PlanOf(const v1::RunConfig& run, const v1::RunState& state) {
   const absl::StatusOr<StepPlan> steps = StepPlan::FromProto(state.plan());
-  return steps.ok() ? ProgressPlanOf(*steps, state.last_step(), run.num_epochs()) : ProgressPlan();
+  return steps.ok() ? MakeProgressPlan(*steps, state.last_step(), run.num_epochs())
+                    : ProgressPlan();
 }
 
 // Returns the text to show instead of numbers while the run does not train; "" while it does.

@@ -41,7 +41,7 @@ void Assembler::NumberSteps() {
   for (size_t s = 0; s < plan_.steps.size(); ++s) {
     if (plan_.steps[s].is_removed || IsAlias(plan_.steps[s])) continue;
     for (int value : plan_.steps[s].inputs) {
-      const int root = plan_.RootOf(value);
+      const int root = plan_.FindRoot(value);
       consumers_[root].push_back(static_cast<int>(s));
       const PlanValue& produced = plan_.values[root];
       if (produced.source == ValueSource::kStep &&
@@ -85,7 +85,7 @@ uint64_t Assembler::FirstExample(int clone_index) const {
 void Assembler::AddWaits(const PlanStep& step, ProgramStep* program_step) {
   std::map<int, int> until;
   for (int value : step.inputs) {
-    const PlanValue& root = plan_.values[plan_.RootOf(value)];
+    const PlanValue& root = plan_.values[plan_.FindRoot(value)];
     if (root.source != ValueSource::kStep) continue;
     const auto [device, place] = position_[root.producer];
     if (device == step.device || plan_.steps[root.producer].op == "Constant") continue;
@@ -102,12 +102,12 @@ bool Assembler::MayBeLate(int step_index) const {
     if (output_of_root_[value] < 0 || !consumers_[value].empty()) return false;
     const std::vector<int>& copies = copies_[step.device];
     if (std::any_of(copies.begin(), copies.end(),
-                    [&](int fetch) { return plan_.RootOf(plan_.fetches[fetch]) == value; })) {
+                    [&](int fetch) { return plan_.FindRoot(plan_.fetches[fetch]) == value; })) {
       return false;
     }
   }
   return std::any_of(step.inputs.begin(), step.inputs.end(), [&](int value) {
-    const PlanValue& root = plan_.values[plan_.RootOf(value)];
+    const PlanValue& root = plan_.values[plan_.FindRoot(value)];
     return root.source == ValueSource::kStep && position_[root.producer].first != step.device;
   });
 }
@@ -131,7 +131,7 @@ void Assembler::SetCopy(const PlanStep& step, ProgramStep* program_step) const {
     program_step->root = static_cast<int>(step.attributes.GetInt("root", 0));
   }
   if (step.op == kCopyFromPeer) {
-    const PlanValue& root = plan_.values[plan_.RootOf(step.inputs[0])];
+    const PlanValue& root = plan_.values[plan_.FindRoot(step.inputs[0])];
     program_step->copy = ProgramStep::Copy::kFromPeer;
     program_step->peer = program_device_[position_[root.producer].first];
   }

@@ -48,7 +48,7 @@ void Assembler::BindFetches() {
   output_of_root_.assign(plan_.values.size(), -1);
   copies_.resize(order_.size());
   for (size_t f = 0; f < plan_.fetches.size(); ++f) {
-    const int root = plan_.RootOf(plan_.fetches[f]);
+    const int root = plan_.FindRoot(plan_.fetches[f]);
     const PlanValue& value = plan_.values[root];
     const bool is_computed = value.source == ValueSource::kStep;
     if (is_computed && output_of_root_[root] < 0 && plan_.steps[value.producer].op != "Constant") {
@@ -65,7 +65,7 @@ void Assembler::PlaceValue(int value, int device) {
   const PlanStep& step = plan_.steps[plan_.values[value].producer];
   const bool is_copied =
       std::any_of(copies_[device].begin(), copies_[device].end(),
-                  [&](int fetch) { return plan_.RootOf(plan_.fetches[fetch]) == value; });
+                  [&](int fetch) { return plan_.FindRoot(plan_.fetches[fetch]) == value; });
   if (output_of_root_[value] >= 0) {
     place = {ValuePlace::Kind::kOutput, device, output_of_root_[value]};
     return;
@@ -114,7 +114,7 @@ void Assembler::PlaceValues() {
 
 void Assembler::AddOperand(int value, int reader) {
   using Area = PlannedOperand::Area;
-  const int root = plan_.RootOf(value);
+  const int root = plan_.FindRoot(value);
   const ValuePlace& place = places_[root];
   const int operand = static_cast<int>(parts_.operands.size());
   if (place.kind == ValuePlace::Kind::kOutput) return AddOutputOperand(place.index, place.device);
@@ -162,7 +162,7 @@ void Assembler::AddOutputOperand(int fetch, int device) {
 void Assembler::AddPackedOutput(int fetch, int device, int step) {
   MemoryDraft& memory = memory_[device];
   const size_t bytes = plan_.values[plan_.fetches[fetch]].spec.bytes();
-  const PlanValue& value = plan_.values[plan_.RootOf(plan_.fetches[fetch])];
+  const PlanValue& value = plan_.values[plan_.FindRoot(plan_.fetches[fetch])];
   const bool is_group_sum =
       value.source == ValueSource::kStep && plan_.steps[value.producer].op == kGroupPart;
   memory.outputs.push_back({fetch, step, memory.output_bytes, bytes, is_group_sum});

@@ -49,7 +49,7 @@ void BorderCopies::Insert() {
 }
 
 int BorderCopies::ValueIn(int memory, int value, int reader) {
-  const PlanValue& root = plan_.values[plan_.RootOf(value)];
+  const PlanValue& root = plan_.values[plan_.FindRoot(value)];
   if (root.source != ValueSource::kStep) return value;
   const PlanStep& producer = plan_.steps[root.producer];
   const int from = MemoryOf(producer);
@@ -73,7 +73,7 @@ int BorderCopies::ValueIn(int memory, int value, int reader) {
 }
 
 int BorderCopies::AddCopy(const char* op, int value, int device) {
-  const PlanStep& producer = plan_.steps[plan_.values[plan_.RootOf(value)].producer];
+  const PlanStep& producer = plan_.steps[plan_.values[plan_.FindRoot(value)].producer];
   PlanStep copy;
   copy.name = absl::StrCat(producer.name, "/", op);
   copy.op = op;
@@ -89,7 +89,7 @@ int BorderCopies::AddCopy(const char* op, int value, int device) {
 
 // A constant is not copied; each device that reads it makes its own.
 int BorderCopies::AddConstant(int value, int device) {
-  PlanStep constant = plan_.steps[plan_.values[plan_.RootOf(value)].producer];
+  PlanStep constant = plan_.steps[plan_.values[plan_.FindRoot(value)].producer];
   constant.device = device;
   const TensorSpec spec = plan_.values[value].spec;
   constant.outputs = {plan_.AddValue(spec, static_cast<int>(plan_.steps.size()), 0)};

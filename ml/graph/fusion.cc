@@ -14,13 +14,13 @@ int Fusion::OnlyConsumer(int value) const {
   return step >= 0 && plan_.steps[step].device == device_ ? step : -1;
 }
 
-int Fusion::ProducerOf(int value, absl::string_view op) const {
+int Fusion::FindProducer(int value, absl::string_view op) const {
   const PlanValue& produced = plan_.values[value];
   if (produced.source != ValueSource::kStep) return -1;
   return HasOp(produced.producer, op) ? produced.producer : -1;
 }
 
-std::vector<int> Fusion::GradientsOf(const PlanStep& step) const {
+std::vector<int> Fusion::FindGradients(const PlanStep& step) const {
   std::vector<int> found;
   for (size_t s = 0; s < plan_.steps.size(); ++s) {
     const PlanStep& candidate = plan_.steps[s];
@@ -42,7 +42,7 @@ void Fusion::Cover(PlanStep* step, const PlanStep& removed) {
   step->covered.insert(step->covered.end(), removed.covered.begin(), removed.covered.end());
 }
 
-std::string ActivationOf(const PlanStep& step) {
+std::string FindActivation(const PlanStep& step) {
   const absl::string_view forward = absl::StripSuffix(step.op, "Grad");
   if (forward == "Clip") {
     const bool is_relu6 =
@@ -54,7 +54,7 @@ std::string ActivationOf(const PlanStep& step) {
 }
 
 bool IsActivationGradient(const PlanStep& step) {
-  return absl::EndsWith(step.op, "Grad") && !ActivationOf(step).empty();
+  return absl::EndsWith(step.op, "Grad") && !FindActivation(step).empty();
 }
 
 }  // namespace shoal

@@ -33,9 +33,9 @@ class Fusion {
 
   // Returns the step that computes the value if it is a step of this op on this device; otherwise
   // -1.
-  int ProducerOf(int value, absl::string_view op) const;
+  int FindProducer(int value, absl::string_view op) const;
   // Returns the steps of this device that compute gradients of a forward node that `step` covers.
-  std::vector<int> GradientsOf(const PlanStep& step) const;
+  std::vector<int> FindGradients(const PlanStep& step) const;
   // Makes the value the output number `new_index` of `new_step`.
   void MoveOutput(int value, int new_step, int new_index);
   void Cover(PlanStep* step, const PlanStep& removed);
@@ -50,7 +50,7 @@ class Fusion {
 
 // Returns "relu", "sigmoid" or "tanh" for the ops Relu, Sigmoid, Tanh and their gradients, "relu6"
 // for a Clip from 0 to 6 and its gradient, and "" for all others.
-std::string ActivationOf(const PlanStep& step);
+std::string FindActivation(const PlanStep& step);
 bool IsActivationGradient(const PlanStep& step);
 
 }  // namespace shoal

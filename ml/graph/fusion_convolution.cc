@@ -26,7 +26,7 @@ bool FindPoolGradient(Fusion& fusion, const PlanStep& relu, const PlanStep& pool
   if (readers.size() != 2 || readers[1] < 0) return false;
   const PlanStep& gradient = fusion.step(readers[1]);
   if (!fusion.HasOp(readers[1], "ReluGrad") || gradient.inputs[0] != relu.outputs[0]) return false;
-  const int producer = fusion.ProducerOf(gradient.inputs[1], "MaxPoolGrad");
+  const int producer = fusion.FindProducer(gradient.inputs[1], "MaxPoolGrad");
   if (producer < 0 || fusion.step(producer).inputs[0] != pool.outputs[1]) return false;
   *pool_gradient = producer;
   *relu_gradient = readers[1];
@@ -60,7 +60,7 @@ void FuseReluIntoPool(Fusion& fusion, int relu_index) {
 // Returns the only ConvGrad of the step; -1 if there is none, -2 if there are several.
 int ConvGradientOf(Fusion& fusion, const PlanStep& convolution) {
   int found = -1;
-  for (int s : fusion.GradientsOf(convolution)) {
+  for (int s : fusion.FindGradients(convolution)) {
     if (fusion.step(s).op != "ConvGrad") continue;
     if (found >= 0) return -2;
     found = s;
@@ -72,7 +72,7 @@ void FuseActivation(Fusion& fusion, int index) {
   const int next = fusion.OnlyConsumer(fusion.step(index).outputs[0]);
   if (next < 0) return;
   const PlanStep activation = fusion.step(next);
-  const std::string name = ActivationOf(activation);
+  const std::string name = FindActivation(activation);
   const int gradient = ConvGradientOf(fusion, fusion.step(index));
   if (name.empty() || IsActivationGradient(activation) || gradient == -2) return;
   PlanStep& convolution = fusion.step(index);
@@ -82,7 +82,7 @@ void FuseActivation(Fusion& fusion, int index) {
   fusion.MoveOutput(activation.outputs[0], index, 0);
   if (gradient >= 0) {
     PlanStep& conv_grad = fusion.step(gradient);
-    const int undo = fusion.ProducerOf(conv_grad.inputs[3], activation.op + "Grad");
+    const int undo = fusion.FindProducer(conv_grad.inputs[3], activation.op + "Grad");
     if (undo >= 0 && fusion.step(undo).inputs[0] == activation.outputs[0] &&
         fusion.OnlyConsumer(conv_grad.inputs[3]) == gradient) {
       conv_grad.attributes.Set("activation", name);
@@ -119,7 +119,7 @@ void FusePool(Fusion& fusion, int index) {
   const Attributes attributes = ConvPoolAttributes(fusion.step(index), pool);
   if (gradient >= 0) {
     const int dy = fusion.step(gradient).inputs[3];
-    const int pool_gradient = fusion.ProducerOf(dy, "MaxPoolGrad");
+    const int pool_gradient = fusion.FindProducer(dy, "MaxPoolGrad");
     if (pool_gradient < 0 || fusion.step(pool_gradient).inputs[0] != pool.outputs[1] ||
         fusion.OnlyConsumer(dy) != gradient) {
       return;

@@ -120,7 +120,7 @@ void DenseFusion::FuseForward(int product) {
       next = fusion_.OnlyConsumer(add.outputs[0]);
     }
   }
-  std::string activation = next < 0 ? "" : ActivationOf(fusion_.step(next));
+  std::string activation = next < 0 ? "" : FindActivation(fusion_.step(next));
   if (!activation.empty() && !IsActivationGradient(fusion_.step(next))) {
     removed.push_back(last);
     last = next;
@@ -140,7 +140,7 @@ void DenseFusion::FuseForward(int product) {
 Backward DenseFusion::FindBackward(const PlanStep& dense) {
   Backward found;
   const int product = dense.covered[0];
-  for (int s : fusion_.GradientsOf(dense)) {
+  for (int s : fusion_.FindGradients(dense)) {
     const PlanStep& step = fusion_.step(s);
     if (IsActivationGradient(step) && step.inputs[0] == dense.outputs[0]) {
       found.Set(&found.activation, s);

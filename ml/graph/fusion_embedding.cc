@@ -17,7 +17,7 @@ constexpr char kOp[] = "EmbeddingBagGrad";
 // Returns whether only the sum uses the gradients that it adds.
 bool AddsGradients(const Fusion& fusion, int index, const PlanStep& sum) {
   return sum.op == "AddN" && std::all_of(sum.inputs.begin(), sum.inputs.end(), [&](int value) {
-           return fusion.ProducerOf(value, kOp) >= 0 && fusion.OnlyConsumer(value) == index;
+           return fusion.FindProducer(value, kOp) >= 0 && fusion.OnlyConsumer(value) == index;
          });
 }
 
@@ -32,7 +32,7 @@ void FuseSum(Fusion& fusion, int index) {
   std::vector<int> inputs;
   std::vector<int64_t> mean, weighted;
   for (const int value : fusion.step(index).inputs) {
-    PlanStep& gradient = fusion.step(fusion.ProducerOf(value, kOp));
+    PlanStep& gradient = fusion.step(fusion.FindProducer(value, kOp));
     inputs.insert(inputs.end(), gradient.inputs.begin(), gradient.inputs.end());
     AppendAttribute(gradient, "mean", &mean);
     AppendAttribute(gradient, "weighted", &weighted);

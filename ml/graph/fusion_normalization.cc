@@ -17,7 +17,7 @@ bool HasNoActivation(const PlanStep& step) {
 // Returns the only BatchNormGrad of the step; -1 if there is none, -2 if there are several.
 int NormGradientOf(const Fusion& fusion, const Plan& plan, const PlanStep& norm) {
   int found = -1;
-  for (int s : fusion.GradientsOf(norm)) {
+  for (int s : fusion.FindGradients(norm)) {
     if (plan.steps[s].op != "BatchNormGrad") continue;
     if (found >= 0) return -2;
     found = s;
@@ -55,7 +55,7 @@ void FuseGradient(Fusion& fusion, int index, const PlanStep& activation, const s
   const int gradient = NormGradientOf(fusion, fusion.plan(), norm);
   if (gradient < 0 || norm.inputs.size() != 5) return;
   PlanStep& norm_grad = fusion.step(gradient);
-  const int undo = fusion.ProducerOf(norm_grad.inputs[4], activation.op + "Grad");
+  const int undo = fusion.FindProducer(norm_grad.inputs[4], activation.op + "Grad");
   if (undo < 0 || fusion.step(undo).inputs[0] != activation.outputs[0] ||
       fusion.OnlyConsumer(norm_grad.inputs[4]) != gradient) {
     return;
@@ -70,7 +70,7 @@ void FuseActivation(Fusion& fusion, int index) {
   const int next = fusion.OnlyConsumer(fusion.step(index).outputs[0]);
   if (next < 0) return;
   const PlanStep activation = fusion.step(next);
-  const std::string name = ActivationOf(activation);
+  const std::string name = FindActivation(activation);
   if ((name != "relu" && name != "relu6") || IsActivationGradient(activation)) return;
   FuseGradient(fusion, index, activation, name);
   fusion.step(index).attributes.Set("activation", name);

@@ -35,7 +35,7 @@ class GroupSearch {
 };
 
 int GroupSearch::DeviceOf(int value) const {
-  const PlanValue& root = plan_.values[plan_.RootOf(value)];
+  const PlanValue& root = plan_.values[plan_.FindRoot(value)];
   if (root.source != ValueSource::kStep) return -1;
   const PlanStep& producer = plan_.steps[root.producer];
   return producer.op == "Constant" ? -1 : producer.device;
@@ -165,7 +165,7 @@ std::vector<int> InOrderOf(const std::vector<int>& sums, const Plan& plan,
   }
   std::ptrdiff_t after = 0;
   for (int part : parts) {
-    const int value = plan.RootOf(plan.steps[part].inputs[0]);
+    const int value = plan.FindRoot(plan.steps[part].inputs[0]);
     after = std::max(after, place(plan.values[value].producer) + 1);
     result.insert(result.begin() + after, part);
     ++after;

@@ -249,7 +249,7 @@ void Plan::ReplaceUses(int old_value, int new_value) {
   std::replace(fetches.begin(), fetches.end(), old_value, new_value);
 }
 
-int Plan::RootOf(int value) const {
+int Plan::FindRoot(int value) const {
   while (values[value].source == ValueSource::kStep) {
     const PlanStep& step = steps[values[value].producer];
     if (!IsAlias(step)) break;

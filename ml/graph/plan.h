@@ -60,7 +60,7 @@ struct Plan {
   std::vector<std::vector<int>> Consumers() const;
   void ReplaceUses(int old_value, int new_value);
   // Returns the value whose memory this value uses: an alias (see IsAlias) uses its input's.
-  int RootOf(int value) const;
+  int FindRoot(int value) const;
   // Marks the steps that no fetch needs as removed.
   void RemoveUnused();
 };

@@ -17,7 +17,7 @@
 namespace shoal {
 namespace {
 
-Activation ActivationOf(v1::ActivationKind kind) {
+Activation ToActivation(v1::ActivationKind kind) {
   switch (kind) {
     case v1::ACTIVATION_KIND_RELU:
       return Activation::kRelu;
@@ -84,7 +84,7 @@ const char* KindOf(const v1::LayerConfig& layer) {
 
 }  // namespace
 
-std::string LayerStack::NameOf(const v1::LayerConfig& layer) {
+std::string LayerStack::GetName(const v1::LayerConfig& layer) {
   const std::string kind = KindOf(layer);
   const int number = ++num_of_kind_[kind];
   return layer.name().empty() ? absl::StrCat(kind, number) : layer.name();
@@ -105,8 +105,8 @@ void LayerStack::AppendInput(const std::string& name, const std::string& input,
                           features_.empty() ? "" : " or a feature"));
 }
 
-std::vector<Output> LayerStack::InputsOf(const v1::LayerConfig& layer, const std::string& name,
-                                         Output previous) {
+std::vector<Output> LayerStack::GetInputs(const v1::LayerConfig& layer, const std::string& name,
+                                          Output previous) {
   std::vector<Output> inputs;
   for (const std::string& input : layer.input()) AppendInput(name, input, &inputs);
   if (!layer.input().empty()) return inputs;
@@ -153,7 +153,7 @@ Output LayerStack::BuildInteraction(const v1::LayerConfig& layer, const std::str
     for (uint32_t i = 0; i < std::max(interaction.cross().layers(), 1u) && x.valid(); ++i) {
       CrossOptions options;
       options.scope = absl::StrCat(name, "/cross", i + 1);
-      options.weight_decay = WeightDecayOf(layer);
+      options.weight_decay = GetWeightDecay(layer);
       const int64_t width = x0.shape().rank() == 2 ? x0.shape().dim(1) : 1;
       if (!ReadInitializers(builder_, name, layer, Shape({width, width}),
                             &options.weights_initializer, &options.bias_initializer)) {
@@ -177,7 +177,7 @@ Output LayerStack::BuildInteraction(const v1::LayerConfig& layer, const std::str
   return {};
 }
 
-double LayerStack::WeightDecayOf(const v1::LayerConfig& layer) const {
+double LayerStack::GetWeightDecay(const v1::LayerConfig& layer) const {
   return layer.has_weight_decay() ? layer.weight_decay() : config_.weight_decay();
 }
 
@@ -206,12 +206,12 @@ Output LayerStack::BuildDense(const v1::LayerConfig& config, const std::string& 
   DenseOptions options;
   options.scope = name;
   options.units = layer.units();
-  options.activation = ActivationOf(layer.activation());
+  options.activation = ToActivation(layer.activation());
   options.use_bias = !layer.no_bias();
   options.scalar_bias = layer.scalar_bias();
   if (!layer.weights_name().empty()) options.weights_name = layer.weights_name();
   if (!layer.biases_name().empty()) options.bias_name = layer.biases_name();
-  options.weight_decay = WeightDecayOf(config);
+  options.weight_decay = GetWeightDecay(config);
   int64_t features = 1;
   for (int d = 1; d < input.shape().rank(); ++d) features *= input.shape().dim(d);
   const bool is_read = ReadInitializers(builder_, name, config, Shape({features, options.units}),
@@ -221,7 +221,7 @@ Output LayerStack::BuildDense(const v1::LayerConfig& config, const std::string& 
 
 Output LayerStack::BuildActivation(const v1::ActivationLayer& layer, const std::string& name,
                                    Output input) {
-  if (!layer.has_alpha()) return Activate(builder_, input, ActivationOf(layer.kind()));
+  if (!layer.has_alpha()) return Activate(builder_, input, ToActivation(layer.kind()));
   switch (layer.kind()) {
     case v1::ACTIVATION_KIND_LEAKY_RELU:
       return builder_.Op("LeakyRelu", {input}, {{"alpha", layer.alpha()}});
@@ -249,7 +249,7 @@ Output LayerStack::BuildEmbedding(const v1::LayerConfig& config, const std::stri
   options.scope = name;
   options.rows = layer.rows();
   options.units = layer.units();
-  options.weight_decay = WeightDecayOf(config);
+  options.weight_decay = GetWeightDecay(config);
   InitializerSpec unused;
   const bool is_read = ReadInitializers(
       builder_, name, config, Shape({options.rows, options.units}), &options.initializer, &unused);
@@ -257,28 +257,28 @@ Output LayerStack::BuildEmbedding(const v1::LayerConfig& config, const std::stri
 }
 
 Output LayerStack::BuildLayer(const v1::LayerConfig& layer, const std::string& name, Output input) {
-  const LayerContext context{builder_, name, WeightDecayOf(layer), is_training_, layer};
+  const LayerContext context{builder_, name, GetWeightDecay(layer), is_training_, layer};
   switch (layer.layer_case()) {
     case v1::LayerConfig::kDense:
       return BuildDense(layer, name, input);
     case v1::LayerConfig::kConvolution:
       return BuildConvolutionLayer(layer.convolution(),
-                                   ActivationOf(layer.convolution().activation()), context, input);
+                                   ToActivation(layer.convolution().activation()), context, input);
     case v1::LayerConfig::kPool:
       return BuildPoolLayer(layer.pool(), context, input);
     case v1::LayerConfig::kBatchNorm:
-      return BuildBatchNormLayer(layer.batch_norm(), ActivationOf(layer.batch_norm().activation()),
+      return BuildBatchNormLayer(layer.batch_norm(), ToActivation(layer.batch_norm().activation()),
                                  context, input);
     case v1::LayerConfig::kTransposedConvolution:
       return BuildTransposedConvolutionLayer(
-          layer.transposed_convolution(), ActivationOf(layer.transposed_convolution().activation()),
+          layer.transposed_convolution(), ToActivation(layer.transposed_convolution().activation()),
           context, input);
     case v1::LayerConfig::kLayerNorm:
       return BuildLayerNormLayer(layer.layer_norm(), context, input);
     case v1::LayerConfig::kLocalResponseNorm:
       return BuildLocalResponseNormLayer(layer.local_response_norm(), context, input);
     case v1::LayerConfig::kAdd:
-      return Activate(builder_, input, ActivationOf(layer.add().activation()));
+      return Activate(builder_, input, ToActivation(layer.add().activation()));
     case v1::LayerConfig::kFlatten:
       return Flatten(builder_, input);
     case v1::LayerConfig::kActivation:
@@ -308,9 +308,9 @@ Output LayerStack::Build(Output input, std::map<std::string, Output> named) {
     const std::string kind = KindOf(layer);
     where_ =
         absl::StrCat("model.layer[", i, "]", kind.empty() ? "" : absl::StrCat(" (", kind, ")"));
-    const std::string name = NameOf(layer);
+    const std::string name = GetName(layer);
     if (!CheckParameters(layer, name)) return {};
-    const Output from = Merge(layer, name, InputsOf(layer, name, input));
+    const Output from = Merge(layer, name, GetInputs(layer, name, input));
     if (!builder_.status().ok()) return {};
     input = BuildLayer(layer, name, from);
     if (!builder_.status().ok()) return {};

@@ -44,11 +44,11 @@ class LayerStack {
   const std::string& where() const { return where_; }
 
  private:
-  std::string NameOf(const v1::LayerConfig& layer);
+  std::string GetName(const v1::LayerConfig& layer);
   // Appends the outputs that an input of a layer stands for.
   void AppendInput(const std::string& name, const std::string& input, std::vector<Output>* outputs);
-  std::vector<Output> InputsOf(const v1::LayerConfig& layer, const std::string& name,
-                               Output previous);
+  std::vector<Output> GetInputs(const v1::LayerConfig& layer, const std::string& name,
+                                Output previous);
   Output Merge(const v1::LayerConfig& layer, const std::string& name, std::vector<Output> inputs);
   Output BuildInteraction(const v1::LayerConfig& layer, const std::string& name,
                           std::vector<Output> inputs);
@@ -58,7 +58,7 @@ class LayerStack {
   Output BuildEmbedding(const v1::LayerConfig& layer, const std::string& name, Output input);
   Output BuildDense(const v1::LayerConfig& layer, const std::string& name, Output input);
   bool CheckParameters(const v1::LayerConfig& layer, const std::string& name);
-  double WeightDecayOf(const v1::LayerConfig& layer) const;
+  double GetWeightDecay(const v1::LayerConfig& layer) const;
   void Fail(const std::string& name, absl::string_view message) {
     builder_.SetError(absl::InvalidArgumentError(absl::StrCat("'", name, "': ", message)));
   }

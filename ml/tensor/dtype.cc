@@ -2,7 +2,7 @@
 
 namespace shoal {
 
-size_t SizeOf(DataType dtype) {
+size_t DataTypeSize(DataType dtype) {
   switch (dtype) {
     case DataType::kFloat32:
     case DataType::kInt32:

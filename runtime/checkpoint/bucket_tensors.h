@@ -31,8 +31,8 @@ inline uint64_t DimOf(const v1::VariableSpec& table) {
 }
 
 // Returns the slots of these names, in their order.
-inline std::vector<RowSlot> RowSlotsOf(const v1::VariableSpec& table,
-                                       absl::Span<const std::string> names) {
+inline std::vector<RowSlot> MakeRowSlots(const v1::VariableSpec& table,
+                                         absl::Span<const std::string> names) {
   std::vector<RowSlot> slots;
   for (const std::string& name : names) {
     slots.push_back({name, table.table().rowwise() ? 1 : DimOf(table)});

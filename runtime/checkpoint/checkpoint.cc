@@ -140,10 +140,10 @@ bool Checkpoint::Fits(uint32_t slice, const std::string& part,
                       const ShardReader::Entry& entry) const {
   using Entry = ShardReader::Entry;
   if (!slices_[slice].is_bucket) {
-    return entry.IsVectorOf(Entry::kFloat) && entry.num_elements == slices_[slice].num_elements;
+    return entry.IsVector(Entry::kFloat) && entry.num_elements == slices_[slice].num_elements;
   }
-  if (part == kBucketKeys || part == kBucketCountedKeys) return entry.IsVectorOf(Entry::kUint64);
-  if (part == kBucketTouched || part == kBucketCounts) return entry.IsVectorOf(Entry::kUint32);
+  if (part == kBucketKeys || part == kBucketCountedKeys) return entry.IsVector(Entry::kUint64);
+  if (part == kBucketTouched || part == kBucketCounts) return entry.IsVector(Entry::kUint32);
   return entry.row_elements > 0 &&
          (part != kBucketValues || entry.row_elements == DimOf(variable_of(slice)));
 }
@@ -157,8 +157,8 @@ absl::Status Checkpoint::CheckComplete() const {
       }
     }
     if (HasSlot(slice, slices_[slice].is_bucket ? kBucketKeys : "")) continue;
-    return absl::DataLossError(absl::StrCat(directory_, ": slice ", EncodeSliceName(NameOf(slice)),
-                                            " is in none of the shards"));
+    return absl::DataLossError(absl::StrCat(
+        directory_, ": slice ", EncodeSliceName(GetSliceName(slice)), " is in none of the shards"));
   }
   return absl::OkStatus();
 }
@@ -178,11 +178,11 @@ absl::Status Checkpoint::CheckBucket(uint32_t slice, const Tensors& tensors) con
   }
   if (fits) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat(directory_, ": the tensors of bucket ",
-                                          EncodeSliceName(NameOf(slice)),
+                                          EncodeSliceName(GetSliceName(slice)),
                                           " have different numbers of rows"));
 }
 
-SliceName Checkpoint::NameOf(uint32_t slice) const {
+SliceName Checkpoint::GetSliceName(uint32_t slice) const {
   const uint32_t variable = slices_[slice].variable;
   return {manifest_.variables(static_cast<int>(variable)).name(),
           slice - slices_.first_slice_of(variable), ""};
@@ -198,12 +198,12 @@ absl::Status Checkpoint::Read(uint32_t slice, const std::string& slot, uint64_t 
   const auto entry = stored.tensors.find(slot);
   if (entry == stored.tensors.end()) {
     return absl::NotFoundError(absl::StrCat(directory_, " has no \"", slot, "\" of slice ",
-                                            EncodeSliceName(NameOf(slice))));
+                                            EncodeSliceName(GetSliceName(slice))));
   }
   return stored.shard->Read(entry->second, first, out);
 }
 
-std::vector<RowSlot> Checkpoint::SlotsOf(uint32_t slice) const {
+std::vector<RowSlot> Checkpoint::GetRowSlots(uint32_t slice) const {
   std::map<std::string, uint64_t> floats;
   const auto add = [&floats](const Tensors& tensors) {
     for (const auto& [part, entry] : tensors) {
@@ -251,7 +251,7 @@ absl::StatusOr<BucketRows> Checkpoint::ReadRows(uint32_t slice, ShardReader& sha
     if (entry == tensors.end() || entry->second.row_elements != column.floats) {
       return absl::NotFoundError(absl::StrCat(directory_, " has no \"", column.name, "\" of ",
                                               column.floats, " floats for the rows of bucket ",
-                                              EncodeSliceName(NameOf(slice))));
+                                              EncodeSliceName(GetSliceName(slice))));
     }
     RETURN_IF_ERROR(shard.ReadAll(entry->second, &numbers));
     for (size_t r = 0; r < rows.keys.size(); ++r) {

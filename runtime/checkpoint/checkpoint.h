@@ -73,7 +73,7 @@ class Checkpoint {
   // have one of them, or have it in another width.
   absl::StatusOr<BucketRows> ReadBucket(uint32_t slice, absl::Span<const RowSlot> slots);
   // Returns the slots of a bucket's rows in the order of their names; none if it has no rows.
-  std::vector<RowSlot> SlotsOf(uint32_t slice) const;
+  std::vector<RowSlot> GetRowSlots(uint32_t slice) const;
 
   // Returns whether any variable has an average: the run had optimizer.moving_average_decay.
   bool HasAverages() const;
@@ -108,7 +108,7 @@ class Checkpoint {
   absl::Status IndexBase(const ShardReader& shard, ShardReader& base);
   absl::StatusOr<BucketRows> ReadRows(uint32_t slice, ShardReader& shard, const Tensors& tensors,
                                       absl::Span<const RowSlot> slots) const;
-  SliceName NameOf(uint32_t slice) const;
+  SliceName GetSliceName(uint32_t slice) const;
 
   const std::string directory_;
   const v1::Manifest manifest_;

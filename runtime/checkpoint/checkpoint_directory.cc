@@ -61,12 +61,12 @@ absl::StatusOr<std::unique_ptr<CheckpointDirectory>> CheckpointDirectory::Open(
 CheckpointDirectory::CheckpointDirectory(FileSystem& file_system, const std::string& root)
     : file_system_(file_system), root_(root) {}
 
-std::string CheckpointDirectory::PathOf(absl::string_view name) const {
+std::string CheckpointDirectory::GetPath(absl::string_view name) const {
   return JoinPath(root_, name);
 }
 
 absl::Status CheckpointDirectory::Begin(const CheckpointName& name) {
-  const std::string path = PathOf(name.ToString());
+  const std::string path = GetPath(name.ToString());
   if (FileExists(file_system_, path)) {
     return absl::AlreadyExistsError(
         absl::StrCat(path, " exists: a version is cut once in a lineage"));
@@ -78,7 +78,7 @@ absl::Status CheckpointDirectory::Begin(const CheckpointName& name) {
 absl::Status CheckpointDirectory::Publish(const CheckpointName& name,
                                           const v1::Manifest& manifest) {
   RETURN_IF_ERROR(RemoveVoid());
-  const std::string path = PathOf(name.ToString());
+  const std::string path = GetPath(name.ToString());
   RETURN_IF_ERROR(Checkpoint::CheckShards(file_system_, path, manifest));
   // An attempt that failed after the manifest had its name left the same one with an earlier time.
   v1::Manifest stamped = manifest;
@@ -89,7 +89,7 @@ absl::Status CheckpointDirectory::Publish(const CheckpointName& name,
   if (earlier.ok()) stamped.set_created_unix_seconds(earlier->created_unix_seconds());
   RETURN_IF_ERROR(WriteManifest(file_system_, path, stamped));
   RETURN_IF_ERROR(file_system_.SyncDirectory(root_));
-  WriteAtomically(file_system_, PathOf(kLatestFile), absl::StrCat(name.ToString(), "\n"))
+  WriteAtomically(file_system_, GetPath(kLatestFile), absl::StrCat(name.ToString(), "\n"))
       .IgnoreError();  // a hint: recovery looks at the manifests
   return absl::OkStatus();
 }
@@ -110,7 +110,7 @@ absl::StatusOr<std::vector<CheckpointName>> CheckpointDirectory::List() const {
   std::vector<CheckpointName> complete;
   for (const CheckpointName& name : all) {
     const absl::Status manifest =
-        file_system_.GetInfo(JoinPath(PathOf(name.ToString()), kManifestFile)).status();
+        file_system_.GetInfo(JoinPath(GetPath(name.ToString()), kManifestFile)).status();
     if (manifest.ok()) complete.push_back(name);
     if (!manifest.ok() && !absl::IsNotFound(manifest)) return manifest;
   }
@@ -121,7 +121,7 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> CheckpointDirectory::OpenLatestValid
     Checkpoint::Verify verify, std::vector<std::string>* rejected) {
   ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, List());
   for (const CheckpointName& name : names) {
-    const std::string path = PathOf(name.ToString());
+    const std::string path = GetPath(name.ToString());
     auto checkpoint = Checkpoint::Open(file_system_, path, verify);
     if (checkpoint.ok() || !IsDamage(checkpoint.status())) return checkpoint;
     absl::string_view why = checkpoint.status().message();
@@ -139,7 +139,7 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> CheckpointDirectory::OpenLatestValid
 absl::StatusOr<std::unique_ptr<Checkpoint>> CheckpointDirectory::OpenIfValid(
     const CheckpointName& name) {
   absl::StatusOr<std::unique_ptr<Checkpoint>> opened =
-      Checkpoint::Open(file_system_, PathOf(name.ToString()), Checkpoint::Verify::kIndex);
+      Checkpoint::Open(file_system_, GetPath(name.ToString()), Checkpoint::Verify::kIndex);
   if (!opened.ok() && IsDamage(opened.status())) return std::unique_ptr<Checkpoint>();
   return opened;
 }
@@ -194,7 +194,7 @@ absl::Status CheckpointDirectory::RemoveOldExports() {
   ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, List());
   bool newer_has_one = false;
   for (const CheckpointName& name : names) {
-    const std::string path = PathOf(name.ToString());
+    const std::string path = GetPath(name.ToString());
     if (newer_has_one) RETURN_IF_ERROR(RemoveModelExport(file_system_, path));
     newer_has_one = newer_has_one || FileExists(file_system_, JoinPath(path, kModelExportFile));
   }
@@ -202,7 +202,7 @@ absl::Status CheckpointDirectory::RemoveOldExports() {
 }
 
 absl::Status CheckpointDirectory::RemoveManifest(const CheckpointName& name) {
-  const std::string path = PathOf(name.ToString());
+  const std::string path = GetPath(name.ToString());
   const absl::Status removed = file_system_.Remove(JoinPath(path, kManifestFile));
   if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
   // Also where there is none: it may have been removed and the name not synced.
@@ -214,7 +214,7 @@ absl::Status CheckpointDirectory::RemoveManifest(const CheckpointName& name) {
 // The manifest is removed first, durably, so that files left by a crash are not a checkpoint.
 absl::Status CheckpointDirectory::RemoveCheckpoint(const CheckpointName& name) {
   RETURN_IF_ERROR(RemoveManifest(name));
-  return RemoveTree(file_system_, PathOf(name.ToString()));
+  return RemoveTree(file_system_, GetPath(name.ToString()));
 }
 
 }  // namespace shoal

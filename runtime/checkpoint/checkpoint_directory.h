@@ -50,7 +50,7 @@ class CheckpointDirectory {
                                                                    const std::string& root);
 
   const std::string& root() const { return root_; }
-  std::string PathOf(absl::string_view name) const;
+  std::string GetPath(absl::string_view name) const;
 
   // Creates, durably, the empty directory of a new checkpoint.
   absl::Status Begin(const CheckpointName& name);

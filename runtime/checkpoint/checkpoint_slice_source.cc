@@ -111,7 +111,7 @@ absl::Status CheckpointSliceSource::FillBucket(uint32_t slice, BucketContents* c
   v1::VariableSpec spec = checkpoint_->variable_of(saved);
   spec.mutable_table()->set_rowwise(rowwise_[table]);
   absl::StatusOr<BucketRows> rows =
-      checkpoint_->ReadBucket(saved, RowSlotsOf(spec, slot_names_(slice)));
+      checkpoint_->ReadBucket(saved, MakeRowSlots(spec, slot_names_(slice)));
   if (absl::IsNotFound(rows.status())) return OtherOptimizer(rows.status());
   RETURN_IF_ERROR(rows.status());
   contents->rows = *std::move(rows);

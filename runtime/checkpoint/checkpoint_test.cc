@@ -386,7 +386,7 @@ TEST(CheckpointDirectoryTest, NothingIsPublishedWhileAVoidOneExists) {
   for (int failing : {0, 1}) {  // Removing the manifest, syncing the directory.
     FaultyFileSystem disk;
     for (uint64_t step : {1, 2}) ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(step)));
-    const auto manifest = ReadManifest(disk, Directory(disk)->PathOf(TestName(Step(1)).ToString()));
+    const auto manifest = ReadManifest(disk, Directory(disk)->GetPath(TestName(Step(1)).ToString()));
     ASSERT_OK(manifest.status());
     const auto checkpoints = Directory(disk);
     disk.faults().FailFrom(disk.faults().num_changes() + failing,
@@ -406,7 +406,7 @@ TEST(CheckpointDirectoryTest, NothingIsPublishedWhileAVoidOneExists) {
 TEST(CheckpointDirectoryTest, NothingIsPublishedWhileItIsNotKnownWhetherVoidOnesMayBeRemoved) {
   FaultyFileSystem disk;
   for (uint64_t step : {1, 2}) ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(step)));
-  const auto manifest = ReadManifest(disk, Directory(disk)->PathOf(TestName(Step(1)).ToString()));
+  const auto manifest = ReadManifest(disk, Directory(disk)->GetPath(TestName(Step(1)).ToString()));
   ASSERT_OK(manifest.status());
   const auto checkpoints = Directory(disk);
   const absl::Status unknown = absl::InternalError("TERM: input/output error");
@@ -427,7 +427,7 @@ TEST(CheckpointDirectoryTest, AVoidOneThatSomebodyElseRemovedStopsNothing) {
   disk.faults().FailFrom(disk.faults().num_changes(), absl::UnavailableError("no disk"));
   EXPECT_FALSE(checkpoints->DiscardAbove(1).ok());
   disk.faults().StopFailing();
-  ASSERT_OK(RemoveTree(disk, checkpoints->PathOf(TestName(Step(2)).ToString())));
+  ASSERT_OK(RemoveTree(disk, checkpoints->GetPath(TestName(Step(2)).ToString())));
   EXPECT_OK(checkpoints->Prune(1));
 }
 

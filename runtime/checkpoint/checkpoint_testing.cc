@@ -69,10 +69,11 @@ absl::StatusOr<v1::ShardFile> WriteShard(FileSystem& file_system, const std::str
     if (table[slice].is_bucket) {
       const BucketRows& rows =
           buckets.emplace_back(TestRows(table, slice, options.step, options.slots.size()));
-      writer.AddBucket({variables[variable].name(), slice - table.first_slice_of(variable),
-                        DimOf(variables[variable]), RowSlotsOf(variables[variable], options.slots),
-                        rows.keys.size(), rows.counted_keys.size(), [&rows] { return &rows; }},
-                       StateOf(slice, options));
+      writer.AddBucket(
+          {variables[variable].name(), slice - table.first_slice_of(variable),
+           DimOf(variables[variable]), MakeRowSlots(variables[variable], options.slots),
+           rows.keys.size(), rows.counted_keys.size(), [&rows] { return &rows; }},
+          StateOf(slice, options));
       continue;
     }
     std::vector<ShardWriter::Slot> slots;
@@ -86,7 +87,7 @@ absl::StatusOr<v1::ShardFile> WriteShard(FileSystem& file_system, const std::str
 }
 
 absl::Status CheckBucket(Checkpoint& checkpoint, uint32_t slice, const SaveOptions& options) {
-  const std::vector<RowSlot> slots = RowSlotsOf(checkpoint.variable_of(slice), options.slots);
+  const std::vector<RowSlot> slots = MakeRowSlots(checkpoint.variable_of(slice), options.slots);
   ASSIGN_OR_RETURN(const BucketRows rows, checkpoint.ReadBucket(slice, slots));
   const BucketRows saved = TestRows(checkpoint.slices(), slice, options.step, slots.size());
   if (rows.keys == saved.keys && rows.touched == saved.touched && rows.rows == saved.rows &&
@@ -159,7 +160,7 @@ absl::Status SaveTestRun(FileSystem& file_system, const std::string& root,
   ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointDirectory> checkpoints,
                    CheckpointDirectory::Open(file_system, root));
   const CheckpointName name = TestName(options);
-  if (!options.again || !FileExists(file_system, checkpoints->PathOf(name.ToString()))) {
+  if (!options.again || !FileExists(file_system, checkpoints->GetPath(name.ToString()))) {
     RETURN_IF_ERROR(checkpoints->Begin(name));
   }
   v1::Manifest manifest;
@@ -173,7 +174,7 @@ absl::Status SaveTestRun(FileSystem& file_system, const std::string& root,
   for (uint32_t ps = 0; ps < options.num_ps; ++ps) {
     ASSIGN_OR_RETURN(
         *manifest.add_shards(),
-        WriteShard(file_system, checkpoints->PathOf(name.ToString()), table, ps, options));
+        WriteShard(file_system, checkpoints->GetPath(name.ToString()), table, ps, options));
   }
   return checkpoints->Publish(name, manifest);
 }

@@ -53,7 +53,7 @@ bool FinishDetector::NothingIsLeft() const {
   const absl::StatusOr<std::vector<CheckpointName>> names = (*checkpoints)->List();
   if (!names.ok() || names->empty()) return false;
   const absl::StatusOr<v1::Manifest> newest =
-      ReadManifest(*file_system_, (*checkpoints)->PathOf(names->front().ToString()));
+      ReadManifest(*file_system_, (*checkpoints)->GetPath(names->front().ToString()));
   if (!newest.ok()) return false;
   const absl::StatusOr<bool> at_end = IsTrainingComplete(run_, *newest);
   return at_end.ok() && *at_end;

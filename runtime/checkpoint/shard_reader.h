@@ -34,7 +34,7 @@ class ShardReader {
     uint64_t row_elements = 0;  // elements of a row of a matrix; 0: a vector
     Type type = kFloat;
 
-    bool IsVectorOf(Type wanted) const { return type == wanted && row_elements == 0; }
+    bool IsVector(Type wanted) const { return type == wanted && row_elements == 0; }
   };
 
   // Opens the shard. DataLoss names the file and the defect.

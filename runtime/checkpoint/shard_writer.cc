@@ -131,7 +131,7 @@ absl::Status ShardWriter::WriteTensors(const std::string& name, v1::ShardFile* s
       ChecksummedFileWriter::Create(file_system_, options_.directory, name, expected_bytes()));
   RETURN_IF_ERROR(file->Append(EncodeSafetensorsHeader(header)));
   for (const Tensor& tensor : tensors_) {
-    RETURN_IF_ERROR(AppendTensor(tensor, DataOf(tensor), file.get()));
+    RETURN_IF_ERROR(AppendTensor(tensor, GetData(tensor), file.get()));
   }
   ASSIGN_OR_RETURN(const BlockChecksums checksums, file->Finish());
   shard->set_bytes(checksums.file_bytes());
@@ -140,7 +140,7 @@ absl::Status ShardWriter::WriteTensors(const std::string& name, v1::ShardFile* s
   return absl::OkStatus();
 }
 
-const char* ShardWriter::DataOf(const Tensor& tensor) {
+const char* ShardWriter::GetData(const Tensor& tensor) {
   if (tensor.data_of == nullptr) return tensor.data;
   const Bucket& bucket = buckets_[tensor.bucket];
   if (open_bucket_ != tensor.bucket) {

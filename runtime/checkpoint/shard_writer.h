@@ -97,7 +97,7 @@ class ShardWriter {
   void AddPart(const char* part, const char* dtype, uint64_t num_rows, uint64_t element_bytes,
                uint64_t row_floats, std::function<const void*(const BucketRows&)> data_of);
   // Returns the tensor's first byte, which stays until the next call.
-  const char* DataOf(const Tensor& tensor);
+  const char* GetData(const Tensor& tensor);
   absl::Status AppendTensor(const Tensor& tensor, const char* data, ChecksummedFileWriter* file);
   absl::Status WriteTensors(const std::string& name, v1::ShardFile* shard, std::string* sidecar);
   absl::Status WriteSidecar(const std::string& contents, v1::ShardFile* shard);

@@ -62,20 +62,20 @@ bool IsWildcardAddress(absl::string_view address) {
 std::string DialledAddress(const std::string& listens_at) {
   if (!IsWildcardAddress(listens_at)) return listens_at;
   const std::string name = HostName();
-  return JoinHostPort(name.empty() ? "localhost" : name, PortOf(listens_at));
+  return JoinHostPort(name.empty() ? "localhost" : name, GetPort(listens_at));
 }
 
 std::string OnAllInterfaces(const std::string& address) {
-  return IsLoopbackAddress(address) ? address : JoinHostPort("0.0.0.0", PortOf(address));
+  return IsLoopbackAddress(address) ? address : JoinHostPort("0.0.0.0", GetPort(address));
 }
 
-std::string HostOf(absl::string_view address) {
+std::string GetHost(absl::string_view address) {
   absl::string_view host = address.substr(0, address.rfind(':'));
   if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
   return std::string(host);
 }
 
-absl::string_view PortOf(absl::string_view address) {
+absl::string_view GetPort(absl::string_view address) {
   const size_t colon = address.rfind(':');
   if (colon == absl::string_view::npos || IsUnixAddress(address)) return "";
   return address.substr(colon + 1);

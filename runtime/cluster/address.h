@@ -41,10 +41,10 @@ std::string DialledAddress(const std::string& listens_at);
 std::string OnAllInterfaces(const std::string& address);
 
 // Returns the host for a resolver, without the port and the brackets of IPv6.
-std::string HostOf(absl::string_view address);
+std::string GetHost(absl::string_view address);
 
 // Returns the digits of the port; "" for unix:path.
-absl::string_view PortOf(absl::string_view address);
+absl::string_view GetPort(absl::string_view address);
 
 // Returns the same host with another port; returns unix:path unchanged.
 std::string WithPort(absl::string_view address, const absl::AlphaNum& port);

@@ -8,10 +8,10 @@ namespace shoal {
 namespace {
 
 TEST(AddressTest, HostAndPortComeApartAndTogether) {
-  EXPECT_EQ(HostOf("host:1"), "host");
-  EXPECT_EQ(HostOf("[::1]:1"), "::1");
-  EXPECT_EQ(PortOf("[::1]:1"), "1");
-  EXPECT_EQ(PortOf("unix:/a:1"), "");
+  EXPECT_EQ(GetHost("host:1"), "host");
+  EXPECT_EQ(GetHost("[::1]:1"), "::1");
+  EXPECT_EQ(GetPort("[::1]:1"), "1");
+  EXPECT_EQ(GetPort("unix:/a:1"), "");
   EXPECT_EQ(JoinHostPort("host", 2222), "host:2222");
   EXPECT_EQ(JoinHostPort("::1", "0"), "[::1]:0");
   EXPECT_EQ(JoinHostPort("[::1]", 7), "[::1]:7");

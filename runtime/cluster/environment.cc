@@ -17,13 +17,13 @@ Environment ReadEnvironment(const char* const* entries) {
   return environment;
 }
 
-absl::string_view ValueOf(const Environment& environment, absl::string_view name) {
+absl::string_view GetValue(const Environment& environment, absl::string_view name) {
   const auto found = environment.find(name);
   return found == environment.end() ? absl::string_view() : absl::string_view(found->second);
 }
 
 bool IsSet(const Environment& environment, absl::string_view name) {
-  return !ValueOf(environment, name).empty();
+  return !GetValue(environment, name).empty();
 }
 
 absl::StatusOr<uint32_t> NumberVariable(const Environment& environment, absl::string_view name) {
@@ -31,7 +31,7 @@ absl::StatusOr<uint32_t> NumberVariable(const Environment& environment, absl::st
     return absl::InvalidArgumentError(absl::StrCat(name, ": is not set; the launcher sets it"));
   }
   uint32_t number = 0;
-  const absl::string_view text = ValueOf(environment, name);
+  const absl::string_view text = GetValue(environment, name);
   if (absl::SimpleAtoi(text, &number)) return number;
   return absl::InvalidArgumentError(
       absl::StrCat(name, ": a whole number >= 0 is wanted, not \"", text, "\""));

@@ -20,7 +20,7 @@ using Environment = std::map<std::string, std::string, std::less<>>;
 Environment ReadEnvironment(const char* const* entries);
 
 // Returns the value, or "" if the variable is not set. The result points into `environment`.
-absl::string_view ValueOf(const Environment& environment, absl::string_view name);
+absl::string_view GetValue(const Environment& environment, absl::string_view name);
 bool IsSet(const Environment& environment, absl::string_view name);  // Set and not empty.
 
 // Returns an integer >= 0. InvalidArgument names a variable that is not set or is not such a

@@ -50,7 +50,7 @@ absl::StatusOr<ResolvedTask> ResolveFromKubernetes(const ResolverInput& input) {
 
 absl::StatusOr<ResolvedTask> ResolveFromJobSet(const ResolverInput& input) {
   const Environment& environment = input.environment;
-  const absl::string_view name = ValueOf(environment, "REPLICATED_JOB_NAME");
+  const absl::string_view name = GetValue(environment, "REPLICATED_JOB_NAME");
   absl::StatusOr<Job> job = ParseJob(name);
   if (!job.ok() && !input.job.has_value()) {
     return InvalidField("REPLICATED_JOB_NAME", job.status().message());
@@ -75,8 +75,8 @@ absl::StatusOr<ResolvedTask> ResolveFromJobSet(const ResolverInput& input) {
     ASSIGN_OR_RETURN(const uint32_t pods, NumberVariable(environment, "PODS_PER_JOB"));
     task.index += replica * pods;
   }
-  const absl::string_view jobset = ValueOf(environment, "JOBSET_NAME");
-  std::string chief(ValueOf(environment, "JOBSET_COORDINATOR"));
+  const absl::string_view jobset = GetValue(environment, "JOBSET_NAME");
+  std::string chief(GetValue(environment, "JOBSET_COORDINATOR"));
   if (chief.empty()) chief = absl::StrCat(jobset, "-chief-0-0.", jobset);
   return PlacePod(input, ClusterSource::kJobSet, task, chief);
 }

@@ -16,19 +16,19 @@ constexpr char kVisible[] = "CUDA_VISIBLE_DEVICES";
 // Returns whether Slurm shows each task of the step only its own GPUs: they are bound to tasks, or
 // this task sees fewer than the step has on the node.
 bool SlurmBindsGpus(const Environment& environment) {
-  const absl::string_view binding = ValueOf(environment, "SLURM_GPU_BIND");
+  const absl::string_view binding = GetValue(environment, "SLURM_GPU_BIND");
   if (!binding.empty()) return !absl::StrContains(binding, "none");
   if (IsSet(environment, "SLURM_GPUS_PER_TASK") ||
-      absl::StrContains(ValueOf(environment, "SLURM_TRES_PER_TASK"), "gpu")) {
+      absl::StrContains(GetValue(environment, "SLURM_TRES_PER_TASK"), "gpu")) {
     return true;
   }
   uint32_t on_node = 0;
   if (!IsSet(environment, kVisible) ||
-      !absl::SimpleAtoi(ValueOf(environment, "SLURM_GPUS_ON_NODE"), &on_node)) {
+      !absl::SimpleAtoi(GetValue(environment, "SLURM_GPUS_ON_NODE"), &on_node)) {
     return false;
   }
   const std::vector<absl::string_view> visible =
-      absl::StrSplit(ValueOf(environment, kVisible), ',', absl::SkipEmpty());
+      absl::StrSplit(GetValue(environment, kVisible), ',', absl::SkipEmpty());
   return visible.size() < on_node;
 }
 
@@ -40,7 +40,7 @@ absl::StatusOr<std::optional<LocalWorker>> FindLocalWorker(const Environment& en
   worker.gpus_were_chosen = IsSet(environment, kVisible);
   if (IsSet(environment, "OMPI_COMM_WORLD_LOCAL_RANK")) {
     ASSIGN_OR_RETURN(worker.index, NumberVariable(environment, "OMPI_COMM_WORLD_LOCAL_RANK"));
-    const absl::string_view programs = ValueOf(environment, "OMPI_NUM_APP_CTX");
+    const absl::string_view programs = GetValue(environment, "OMPI_NUM_APP_CTX");
     worker.is_exact = is_numbered_by_rank || programs.empty() || programs == "1";
     return std::make_optional(worker);
   }

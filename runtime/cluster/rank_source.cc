@@ -40,7 +40,7 @@ constexpr absl::string_view kThisHost = "127.0.0.1";
 // Returns whether `variable`, the number of processes on this host, is the number of all processes.
 bool AllAreHere(const Environment& environment, absl::string_view variable, uint32_t size) {
   uint32_t here = 0;
-  return absl::SimpleAtoi(ValueOf(environment, variable), &here) && here == size;
+  return absl::SimpleAtoi(GetValue(environment, variable), &here) && here == size;
 }
 
 // `mpirun -n 1 shoal chief : -n 2 shoal ps : -n 4 shoal worker`: the number within its part.
@@ -52,19 +52,19 @@ absl::StatusOr<std::optional<uint32_t>> IndexInPart(const Environment& environme
   }
   ASSIGN_OR_RETURN(const uint32_t part, NumberVariable(environment, kPart));
   std::vector<std::string> sizes =
-      absl::StrSplit(ValueOf(environment, kSizes), ' ', absl::SkipEmpty());
+      absl::StrSplit(GetValue(environment, kSizes), ' ', absl::SkipEmpty());
   uint32_t before = 0;
   for (uint32_t i = 0; i < part; ++i) {
     uint32_t size = 0;
     if (i >= sizes.size() || !absl::SimpleAtoi(sizes[i], &size)) {
       return InvalidField(kSizes,
-                          absl::StrCat("\"", ValueOf(environment, kSizes), "\" has no number ", i,
+                          absl::StrCat("\"", GetValue(environment, kSizes), "\" has no number ", i,
                                        ", but this is part ", part));
     }
     before += size;
   }
   if (rank < before) {
-    return InvalidField(kSizes, absl::StrCat("\"", ValueOf(environment, kSizes), "\" puts part ",
+    return InvalidField(kSizes, absl::StrCat("\"", GetValue(environment, kSizes), "\" puts part ",
                                              part, " behind rank ", rank));
   }
   return std::optional<uint32_t>(rank - before);
@@ -77,10 +77,10 @@ absl::StatusOr<uint32_t> SlurmTasks(const Environment& environment, size_t nodes
   uint32_t tasks = 0;
   if (listed) {
     ASSIGN_OR_RETURN(const std::vector<uint32_t> counts,
-                     ParseTasksPerNode(kPerNode, ValueOf(environment, kPerNode)));
+                     ParseTasksPerNode(kPerNode, GetValue(environment, kPerNode)));
     if (counts.size() != nodes) {
       return InvalidField(
-          kPerNode, absl::StrCat("\"", ValueOf(environment, kPerNode), "\" is for ", counts.size(),
+          kPerNode, absl::StrCat("\"", GetValue(environment, kPerNode), "\" is for ", counts.size(),
                                  " nodes, but SLURM_STEP_NODELIST has ", nodes));
     }
     tasks = std::accumulate(counts.begin(), counts.end(), uint32_t{0});
@@ -108,14 +108,14 @@ absl::StatusOr<ResolvedTask> ResolveFromMpi(const ResolverInput& input) {
   if (input.job.has_value()) {
     ASSIGN_OR_RETURN(rank.part_index, IndexInPart(environment, rank.rank));
   }
-  rank.of_one_program = ValueOf(environment, "OMPI_NUM_APP_CTX").empty() ||
-                        ValueOf(environment, "OMPI_NUM_APP_CTX") == "1";
+  rank.of_one_program = GetValue(environment, "OMPI_NUM_APP_CTX").empty() ||
+                        GetValue(environment, "OMPI_NUM_APP_CTX") == "1";
   rank.remedy = "give it, or start all tasks with one mpirun";
   // Open MPI tells nobody the hosts.
   const bool one_host = AllAreHere(environment, "OMPI_COMM_WORLD_LOCAL_SIZE", rank.size);
   ASSIGN_OR_RETURN(rank.chief_address,
                    ChiefAddress(input, one_host ? kThisHost : "",
-                                PortOfName(ValueOf(environment, "PMIX_NAMESPACE")),
+                                PortOfName(GetValue(environment, "PMIX_NAMESPACE")),
                                 "mpirun does not provide it and the tasks are on several hosts; "
                                 "name the host of rank 0"));
   return PlaceByRank(input, rank);
@@ -130,7 +130,7 @@ absl::StatusOr<ResolvedTask> ResolveFromTorchrun(const ResolverInput& input) {
   ASSIGN_OR_RETURN(rank.size, NumberVariable(environment, "WORLD_SIZE"));
   rank.of_one_program = true;
   rank.remedy = "give it, or let RANK decide by `shoal task`";
-  uint32_t port = PortOfName(ValueOf(environment, "TORCHELASTIC_RUN_ID"));
+  uint32_t port = PortOfName(GetValue(environment, "TORCHELASTIC_RUN_ID"));
   if (IsSet(environment, "MASTER_PORT")) {
     ASSIGN_OR_RETURN(port, NumberVariable(environment, "MASTER_PORT"));
     if (IsSet(environment, "TORCHELASTIC_RUN_ID")) port = PortBeside(port);
@@ -139,7 +139,7 @@ absl::StatusOr<ResolvedTask> ResolveFromTorchrun(const ResolverInput& input) {
   const bool one_host = AllAreHere(environment, "LOCAL_WORLD_SIZE", rank.size);
   ASSIGN_OR_RETURN(
       rank.chief_address,
-      ChiefAddress(input, one_host ? kThisHost : ValueOf(environment, "MASTER_ADDR"), port, ""));
+      ChiefAddress(input, one_host ? kThisHost : GetValue(environment, "MASTER_ADDR"), port, ""));
   return PlaceByRank(input, rank);
 }
 
@@ -151,13 +151,13 @@ absl::StatusOr<ResolvedTask> ResolveFromSlurm(const ResolverInput& input) {
   ASSIGN_OR_RETURN(rank.rank, NumberVariable(environment, rank.name));
   constexpr char kNodes[] = "SLURM_STEP_NODELIST";
   ASSIGN_OR_RETURN(const std::vector<std::string> nodes,
-                   ParseNodeList(kNodes, ValueOf(environment, kNodes)));
+                   ParseNodeList(kNodes, GetValue(environment, kNodes)));
   ASSIGN_OR_RETURN(rank.size, SlurmTasks(environment, nodes.size()));
   ASSIGN_OR_RETURN(const uint32_t job, NumberVariable(environment, "SLURM_JOB_ID"));
   // srun --multi-prog is not visible in the environment: neither that it was used nor the number
   // within a program.
   rank.remedy = "with srun --multi-prog write --task_index=%o, else --task_index=$SLURM_PROCID";
-  const bool arbitrary = ValueOf(environment, "SLURM_DISTRIBUTION") == "arbitrary";
+  const bool arbitrary = GetValue(environment, "SLURM_DISTRIBUTION") == "arbitrary";
   ASSIGN_OR_RETURN(rank.chief_address,
                    ChiefAddress(input, arbitrary ? "" : nodes[0], PortOfJob(job),
                                 "with --distribution=arbitrary the host of task 0 is unknown"));

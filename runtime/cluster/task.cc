@@ -34,7 +34,7 @@ std::string TaskId::ToString() const { return absl::StrCat(JobName(job), "/", in
 
 std::string TaskId::FileStem() const { return absl::StrCat(JobName(job), "-", index); }
 
-TaskId TaskOf(const v1::Member& member) {
+TaskId ToTaskId(const v1::Member& member) {
   return TaskId{static_cast<Job>(member.job()), member.index()};
 }
 

@@ -45,7 +45,7 @@ absl::string_view JobName(Job job);
 // Also accepts "master", TensorFlow's old name of the chief. InvalidArgument lists the names.
 absl::StatusOr<Job> ParseJob(absl::string_view name);
 
-TaskId TaskOf(const v1::Member& member);
+TaskId ToTaskId(const v1::Member& member);
 v1::Member ToProto(const TaskId& task);
 
 }  // namespace shoal

@@ -170,7 +170,7 @@ bool IsHostAlone(absl::string_view text) {
 }
 
 bool IsOwnHost(absl::string_view address, absl::string_view hostname) {
-  const std::string host = HostOf(address);
+  const std::string host = GetHost(address);
   return host.substr(0, host.find('.')) == hostname.substr(0, hostname.find('.'));
 }
 

@@ -104,7 +104,7 @@ absl::Status NothingToGoBy(const ResolverInput& input) {
 bool HasFile(const ResolverInput& input) { return !input.cluster_file.empty(); }
 bool Always(const ResolverInput& /*input*/) { return true; }
 bool HasTfConfig(const ResolverInput& input) {
-  const absl::string_view text = ValueOf(input.environment, "TF_CONFIG");
+  const absl::string_view text = GetValue(input.environment, "TF_CONFIG");
   return !text.empty() && text != "{}";
 }
 bool IsJobSet(const ResolverInput& input) { return HasAll(input, kJobSetVariables); }

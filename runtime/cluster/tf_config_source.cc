@@ -212,7 +212,7 @@ absl::StatusOr<ResolvedTask> PlaceSparse(const ResolverInput& input, const TfCon
 }  // namespace
 
 absl::StatusOr<ResolvedTask> ResolveFromTfConfig(const ResolverInput& input) {
-  ASSIGN_OR_RETURN(const TfConfig config, ReadTfConfig(ValueOf(input.environment, kName)));
+  ASSIGN_OR_RETURN(const TfConfig config, ReadTfConfig(GetValue(input.environment, kName)));
   if (input.job.has_value() && *input.job != config.task.job) {
     return InvalidField("--job_name",
                         absl::StrCat("is ", JobName(*input.job), ", but TF_CONFIG has task.type ",

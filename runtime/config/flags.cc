@@ -238,7 +238,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(FlagScope scope, absl::Span<const s
                                                 " sets no field of a run; name a run file, "
                                                 "such as deploy/runs/fashion_cnn.textproto"));
     }
-    const std::string directory = RunDirectoryOf(flag.value);
+    const std::string directory = FindRunDirectory(flag.value);
     if (!directory.empty()) line.run.set_out(directory);
   }
   const v1::RunConfig file = line.run;

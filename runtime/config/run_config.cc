@@ -138,7 +138,7 @@ absl::StatusOr<v1::RunConfig> LoadRunConfig(const std::string& path) {
       "--run: ", path, " is not text; name a run file, such as deploy/runs/fashion_cnn.textproto"));
 }
 
-std::string RunDirectoryOf(const std::string& run_file) {
+std::string FindRunDirectory(const std::string& run_file) {
   const size_t slash = run_file.rfind('/');
   const std::string name = slash == std::string::npos ? run_file : run_file.substr(slash + 1);
   if (name != "run.textproto") return "";

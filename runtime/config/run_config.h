@@ -29,7 +29,7 @@ absl::StatusOr<v1::RunConfig> LoadRunConfig(const std::string& path);
 // Returns the directory of the run whose run.textproto this is: the one that holds the file, beside
 // `logs` or `checkpoints`. Returns "" for every other run file. So a run's directory can be copied
 // and moved.
-std::string RunDirectoryOf(const std::string& run_file);
+std::string FindRunDirectory(const std::string& run_file);
 
 // Makes the paths of the run, its data and its worker_binary absolute, so that the run can be
 // resumed from any working directory.
@@ -39,7 +39,7 @@ void MakePathsAbsolute(const std::string& working_directory, v1::RunConfig* run)
 // run their own program, which cannot hold the variables.
 uint32_t NumPsProcesses(const v1::RunConfig& run);
 
-// Prints the run, without `out` (see RunDirectoryOf), with a comment that explains the text.
+// Prints the run, without `out` (see FindRunDirectory), with a comment that explains the text.
 std::string PrintRunConfig(const v1::RunConfig& run);
 
 // Writes every default into the run, so that it is visible, and changes nothing that was set. Three

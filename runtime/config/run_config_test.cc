@@ -178,10 +178,10 @@ TEST(RunConfigTest, TheDirectoryIsWhereTheFileIsNotInIt) {
 
   std::string directory = ::testing::TempDir() + "/run_directory_XXXXXX";
   ASSERT_NE(mkdtemp(directory.data()), nullptr);
-  EXPECT_EQ(RunDirectoryOf(directory + "/run.textproto"), "");
+  EXPECT_EQ(FindRunDirectory(directory + "/run.textproto"), "");
   ASSERT_EQ(mkdir((directory + "/logs").c_str(), 0755), 0);
-  EXPECT_EQ(RunDirectoryOf(directory + "/run.textproto"), directory);
-  EXPECT_EQ(RunDirectoryOf(directory + "/other.textproto"), "");
+  EXPECT_EQ(FindRunDirectory(directory + "/run.textproto"), directory);
+  EXPECT_EQ(FindRunDirectory(directory + "/other.textproto"), "");
   EXPECT_EQ(rmdir((directory + "/logs").c_str()), 0);
   EXPECT_EQ(rmdir(directory.c_str()), 0);
 }

@@ -2,7 +2,7 @@
 
 namespace shoal {
 
-StopTimes StopTimesOf(const v1::RunConfig& run) {
+StopTimes ComputeStopTimes(const v1::RunConfig& run) {
   const absl::Duration grace = absl::Seconds(run.cluster().grace_seconds());
   StopTimes times;
   times.drain = grace;

@@ -19,7 +19,7 @@ struct StopTimes {
 };
 
 // The run must be resolved.
-StopTimes StopTimesOf(const v1::RunConfig& run);
+StopTimes ComputeStopTimes(const v1::RunConfig& run);
 
 }  // namespace shoal
 

@@ -146,9 +146,9 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string&
         return Handle(answer, request, &reply);
       });
   int port = 0;
-  const bool is_bound = absl::SimpleAtoi(PortOf(address), &port) &&
-                        (port != 0 ? server.bind_to_port(HostOf(address), port)
-                                   : (port = server.bind_to_any_port(HostOf(address))) > 0);
+  const bool is_bound = absl::SimpleAtoi(GetPort(address), &port) &&
+                        (port != 0 ? server.bind_to_port(GetHost(address), port)
+                                   : (port = server.bind_to_any_port(GetHost(address))) > 0);
   if (!is_bound) {
     return absl::FailedPreconditionError(absl::StrCat(
         "cannot listen at ", address,

@@ -19,7 +19,7 @@ std::string ComputedAgain(uint64_t step, uint64_t newest) {
 
 }  // namespace
 
-ProgressPlan ProgressPlanOf(const StepPlan& steps, uint64_t last_step, uint32_t num_epochs) {
+ProgressPlan MakeProgressPlan(const StepPlan& steps, uint64_t last_step, uint32_t num_epochs) {
   ProgressPlan plan;
   plan.steps_per_epoch = steps.steps_per_epoch();
   plan.total_steps = last_step != UINT64_MAX ? last_step : 0;

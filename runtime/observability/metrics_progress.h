@@ -13,7 +13,7 @@ namespace shoal {
 
 // `last_step` is the end of the run; UINT64_MAX if unknown. `num_epochs` 0 means as many as the
 // steps make.
-ProgressPlan ProgressPlanOf(const StepPlan& steps, uint64_t last_step, uint32_t num_epochs);
+ProgressPlan MakeProgressPlan(const StepPlan& steps, uint64_t last_step, uint32_t num_epochs);
 
 // Returns the line that is shown when a run resumes from the checkpoint `name` of `step`. `newest`
 // is the last step that it had reached: those in between are computed again.

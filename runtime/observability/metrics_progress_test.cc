@@ -22,12 +22,12 @@ StepPlan TenStepsAnEpoch() {
 }
 
 TEST(MetricsProgressTest, APlanShowsHowFarTheRunGoes) {
-  const ProgressPlan plan = ProgressPlanOf(TenStepsAnEpoch(), 25, 0);
+  const ProgressPlan plan = MakeProgressPlan(TenStepsAnEpoch(), 25, 0);
   EXPECT_EQ(plan.steps_per_epoch, 10u);
   EXPECT_EQ(plan.total_steps, 25u);
   EXPECT_EQ(plan.num_epochs, 3u);
-  EXPECT_EQ(ProgressPlanOf(TenStepsAnEpoch(), UINT64_MAX, 4).total_steps, 0u);
-  EXPECT_EQ(ProgressPlanOf(TenStepsAnEpoch(), 25, 4).num_epochs, 4u);
+  EXPECT_EQ(MakeProgressPlan(TenStepsAnEpoch(), UINT64_MAX, 4).total_steps, 0u);
+  EXPECT_EQ(MakeProgressPlan(TenStepsAnEpoch(), 25, 4).num_epochs, 4u);
 }
 
 TEST(MetricsProgressTest, AResumeAndARollbackSayWhichStepsAreComputedAgain) {

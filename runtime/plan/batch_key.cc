@@ -6,7 +6,7 @@
 
 namespace shoal {
 
-BatchKey KeyOf(const v1::BatchId& batch) { return BatchKey{batch.epoch(), batch.index()}; }
+BatchKey ToBatchKey(const v1::BatchId& batch) { return BatchKey{batch.epoch(), batch.index()}; }
 
 v1::BatchId ToProto(const BatchKey& batch) {
   v1::BatchId proto;

@@ -27,7 +27,7 @@ struct BatchKey {
   }
 };
 
-BatchKey KeyOf(const v1::BatchId& batch);
+BatchKey ToBatchKey(const v1::BatchId& batch);
 v1::BatchId ToProto(const BatchKey& batch);
 std::string ToString(const BatchKey& batch);  // "batch 17 of epoch 0"
 

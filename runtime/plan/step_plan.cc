@@ -73,7 +73,7 @@ BatchKey StepPlan::BatchAt(uint64_t step, uint32_t position) const {
   return {at.epoch, at.first_batch + position};
 }
 
-StepPlan::Place StepPlan::PlaceOf(const BatchKey& batch) const {
+StepPlan::Place StepPlan::FindPlace(const BatchKey& batch) const {
   return {FirstStepOf(batch.epoch) + batch.index / options_.replicas_to_aggregate,
           static_cast<uint32_t>(batch.index % options_.replicas_to_aggregate)};
 }

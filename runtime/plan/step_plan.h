@@ -60,7 +60,7 @@ class StepPlan {
 
   Step At(uint64_t step) const;
   BatchKey BatchAt(uint64_t step, uint32_t position) const;
-  Place PlaceOf(const BatchKey& batch) const;
+  Place FindPlace(const BatchKey& batch) const;
   uint32_t ExamplesIn(const BatchKey& batch) const;
   uint64_t FirstExampleOf(const BatchKey& batch) const {
     return batch.index * options_.batch_examples;

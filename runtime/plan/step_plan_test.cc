@@ -32,8 +32,8 @@ TEST(StepPlanTest, EveryBatchOfEveryEpochIsInExactlyOneStep) {
             for (uint32_t p = 0; p < at.num_batches; ++p, ++next_batch) {
               const BatchKey key = plan.BatchAt(step, p);
               EXPECT_EQ(key, (BatchKey{epoch, next_batch}));
-              EXPECT_EQ(plan.PlaceOf(key).step, step);
-              EXPECT_EQ(plan.PlaceOf(key).position, p);
+              EXPECT_EQ(plan.FindPlace(key).step, step);
+              EXPECT_EQ(plan.FindPlace(key).position, p);
               EXPECT_EQ(plan.FirstExampleOf(key) + (epoch - 2) * examples, counted);
               counted += plan.ExamplesIn(key);
             }

@@ -4,7 +4,7 @@
 
 namespace shoal {
 
-int ExitCodeOf(const absl::Status& status) {
+int ToExitCode(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kOk:
       return kExitDone;

@@ -28,7 +28,7 @@ enum ExitCode : int {
 //   OK 0; InvalidArgument, OutOfRange 64; DataLoss 65; NotFound, PermissionDenied,
 //   FailedPrecondition, AlreadyExists 78; Aborted (fenced), Unavailable, DeadlineExceeded 138;
 //   Cancelled 143; everything else 1.
-int ExitCodeOf(const absl::Status& status);
+int ToExitCode(const absl::Status& status);
 
 // Returns "done", "bad flags", ... for messages about children; "exit code 7" for unknown codes.
 std::string DescribeExitCode(int code);

@@ -33,8 +33,8 @@ constexpr char kAnywhere[] = "192.0.2.1:9";
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
 absl::StatusOr<AddressList> LookUp(const std::string& address) {
-  const std::string host = HostOf(address);
-  const std::string port(PortOf(address));
+  const std::string host = GetHost(address);
+  const std::string port(GetPort(address));
   addrinfo hints = {};
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* found = nullptr;
@@ -105,7 +105,7 @@ absl::StatusOr<std::string> AwaitLocalHostToward(const std::string& address,
   absl::Time next_log = clock.Now() + kLogWaitingAfter;
   std::shared_ptr<Attempt> attempt = Begin(address);
   std::string why =
-      absl::StrCat("cannot look up \"", HostOf(address), "\": no name service answers");
+      absl::StrCat("cannot look up \"", GetHost(address), "\": no name service answers");
   while (true) {
     const bool answered = attempt->done.WaitFor(kLookForShutdownEvery);
     if (answered && attempt->host.ok()) return attempt->host;

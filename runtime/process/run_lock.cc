@@ -55,7 +55,7 @@ std::optional<absl::Time> RunLock::HeldSince(const std::string& out, Holder hold
   return absl::TimeFromTimespec(info.st_mtim);
 }
 
-std::string RunLock::HolderOf(const std::string& out, Holder holder) {
+std::string RunLock::ReadHolder(const std::string& out, Holder holder) {
   const UniqueFd file(open(PathOf(out, holder).c_str(), O_RDONLY | O_CLOEXEC));
   char words[512];
   const ssize_t size = file.is_valid() ? read(file.get(), words, sizeof(words)) : 0;
@@ -91,7 +91,7 @@ absl::StatusOr<RunLock> RunLock::Take(const std::string& out, Holder holder,
           absl::StrCat(path, ": cannot be locked: ", std::strerror(errno)));
     }
     if (clock.Now() >= give_up) {
-      const std::string who = HolderOf(out, holder);
+      const std::string who = ReadHolder(out, holder);
       return absl::AlreadyExistsError(
           absl::StrCat("--out: another run is using ", out, who.empty() ? "" : " (", who,
                        who.empty() ? "" : ")", "; wait for it or name another directory"));

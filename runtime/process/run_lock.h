@@ -39,7 +39,7 @@ class RunLock {
   static std::optional<absl::Time> HeldSince(const std::string& out, Holder holder);
 
   // Returns the holder that the lock's file names, "pid 12 on host"; empty if the file is empty.
-  static std::string HolderOf(const std::string& out, Holder holder);
+  static std::string ReadHolder(const std::string& out, Holder holder);
 
   ~RunLock();
   RunLock(RunLock&& other) noexcept = default;

@@ -42,12 +42,12 @@ TEST_F(RunLockTest, WaitsForAHolderThatEnds) {
 }
 
 TEST_F(RunLockTest, ARefusalNamesTheHolder) {
-  EXPECT_EQ(RunLock::HolderOf(out_ + "/none", Holder::kChief), "");
+  EXPECT_EQ(RunLock::ReadHolder(out_ + "/none", Holder::kChief), "");
   const absl::StatusOr<RunLock> held = RunLock::Acquire(out_, Holder::kChief);
   ASSERT_TRUE(held.ok()) << held.status();
   const std::string self = absl::StrCat("pid ", getpid(), " on ");
-  EXPECT_EQ(RunLock::HolderOf(out_, Holder::kChief).rfind(self, 0), 0u)
-      << RunLock::HolderOf(out_, Holder::kChief);
+  EXPECT_EQ(RunLock::ReadHolder(out_, Holder::kChief).rfind(self, 0), 0u)
+      << RunLock::ReadHolder(out_, Holder::kChief);
   const absl::Status refused = RunLock::Acquire(out_, Holder::kChief).status();
   EXPECT_NE(refused.message().find(self), std::string::npos) << refused;
 }
@@ -60,7 +60,7 @@ TEST_F(RunLockTest, ALockIsHeldUntilItsHolderEnds) {
     EXPECT_TRUE(RunLock::IsHeld(out_, Holder::kChief));
     EXPECT_FALSE(RunLock::IsHeld(out_, Holder::kLauncher));
     // Looking changes nothing.
-    EXPECT_NE(RunLock::HolderOf(out_, Holder::kChief), "");
+    EXPECT_NE(RunLock::ReadHolder(out_, Holder::kChief), "");
   }
   EXPECT_FALSE(RunLock::IsHeld(out_, Holder::kChief));
 }

@@ -145,9 +145,9 @@ void ShutdownNotification::OnAsked(AskedFor what, std::function<void()> callback
   if (!closed_) asked_.emplace_back(what, std::move(callback));
 }
 
-int ExitCodeOf(const absl::Status& status, const ShutdownNotification& shutdown) {
+int ToExitCode(const absl::Status& status, const ShutdownNotification& shutdown) {
   if (absl::IsCancelled(status) && shutdown.signal() == SIGINT) return kExitInterrupted;
-  return ExitCodeOf(status);
+  return ToExitCode(status);
 }
 
 absl::StatusOr<std::unique_ptr<SignalWatcher>> SignalWatcher::Start(

@@ -78,7 +78,7 @@ class ShutdownNotification {
 
 // Returns the exit code of a task that ended with `status`: that of exit_code.h, but 130 or 143 if
 // it was cancelled by SIGINT or SIGTERM.
-int ExitCodeOf(const absl::Status& status, const ShutdownNotification& shutdown);
+int ToExitCode(const absl::Status& status, const ShutdownNotification& shutdown);
 
 struct SignalOptions {
   // The process exits with 128 + signal when this much time has passed since the first signal;

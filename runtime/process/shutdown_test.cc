@@ -91,7 +91,7 @@ TEST(SignalWatcherTest, ASignalBecomesTheNotification) {
                            [signal](ShutdownNotification* shutdown) {
                              kill(getpid(), signal);
                              shutdown->Wait();
-                             return ExitCodeOf(absl::CancelledError(), *shutdown);
+                             return ToExitCode(absl::CancelledError(), *shutdown);
                            }),
               128 + signal);
   }
@@ -181,7 +181,7 @@ TEST(SignalWatcherTest, AStatusThatHangsKeepsNoSignalFromItsEffect) {
                            saved.Wait();
                            kill(getpid(), SIGTERM);
                            shutdown->Wait();
-                           return ExitCodeOf(absl::CancelledError(), *shutdown);
+                           return ToExitCode(absl::CancelledError(), *shutdown);
                          }),
             143);
 }
@@ -229,7 +229,7 @@ TEST(SignalWatcherTest, AHangUpEndsALauncherAsSigtermDoes) {
                          [](ShutdownNotification* shutdown) {
                            kill(getpid(), SIGHUP);
                            shutdown->Wait();
-                           return ExitCodeOf(absl::CancelledError(), *shutdown);
+                           return ToExitCode(absl::CancelledError(), *shutdown);
                          }),
             143);
 }
@@ -252,7 +252,7 @@ int ExitStatusOfAnOrphan(bool ends) {
       // A second signal would have ended this process.
       if (ends) absl::SleepFor(absl::Milliseconds(100));
       shutdown->Wait();
-      const char ended_with = static_cast<char>(ExitCodeOf(absl::CancelledError(), *shutdown));
+      const char ended_with = static_cast<char>(ToExitCode(absl::CancelledError(), *shutdown));
       return write(result[1], &ended_with, 1) == 1 ? 0 : 1;
     });
     _exit(code);
@@ -274,16 +274,16 @@ TEST(SignalWatcherTest, TheEndOfTheParentIsNotASecondSignal) {
 }
 
 TEST(ExitCodeTest, EveryKindOfErrorHasItsCode) {
-  EXPECT_EQ(ExitCodeOf(absl::OkStatus()), 0);
-  EXPECT_EQ(ExitCodeOf(absl::InvalidArgumentError("")), 64);
-  EXPECT_EQ(ExitCodeOf(absl::DataLossError("")), 65);
-  EXPECT_EQ(ExitCodeOf(absl::NotFoundError("")), 78);
-  EXPECT_EQ(ExitCodeOf(absl::FailedPreconditionError("")), 78);
-  EXPECT_EQ(ExitCodeOf(absl::AbortedError("fenced incarnation")), 138);
-  EXPECT_EQ(ExitCodeOf(absl::UnavailableError("")), 138);
-  EXPECT_EQ(ExitCodeOf(absl::CancelledError("")), 143);
-  EXPECT_EQ(ExitCodeOf(absl::InternalError("")), 1);
-  EXPECT_EQ(ExitCodeOf(absl::ResourceExhaustedError("")), 1);
+  EXPECT_EQ(ToExitCode(absl::OkStatus()), 0);
+  EXPECT_EQ(ToExitCode(absl::InvalidArgumentError("")), 64);
+  EXPECT_EQ(ToExitCode(absl::DataLossError("")), 65);
+  EXPECT_EQ(ToExitCode(absl::NotFoundError("")), 78);
+  EXPECT_EQ(ToExitCode(absl::FailedPreconditionError("")), 78);
+  EXPECT_EQ(ToExitCode(absl::AbortedError("fenced incarnation")), 138);
+  EXPECT_EQ(ToExitCode(absl::UnavailableError("")), 138);
+  EXPECT_EQ(ToExitCode(absl::CancelledError("")), 143);
+  EXPECT_EQ(ToExitCode(absl::InternalError("")), 1);
+  EXPECT_EQ(ToExitCode(absl::ResourceExhaustedError("")), 1);
 }
 
 }  // namespace

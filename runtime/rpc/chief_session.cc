@@ -110,7 +110,7 @@ absl::Status ChiefSession::Judge(const absl::Status& answer) {
   const std::string& address = options_.chief_address;
   const std::string why = absl::StrCat(
       address.empty() ? "" : "--chief_host: ", "no connection to the chief",
-      address.empty() ? "" : " at ", address, ": ", refused.why, " (", ReasonOf(answer), ")");
+      address.empty() ? "" : " at ", address, ": ", refused.why, " (", ShortReason(answer), ")");
   if (refused.certain && now - refused_since_ >= options_.refused_patience) {
     return absl::FailedPreconditionError(why);
   }
@@ -123,10 +123,10 @@ absl::Status ChiefSession::NoAnswer(const absl::Status& last) const {
   const bool is_silent = absl::IsUnavailable(last) || absl::IsDeadlineExceeded(last);
   const bool says_all = absl::StartsWith(last.message(), "--chief_host: ");
   if (!is_silent || says_all || options_.chief_address.empty()) return last;
-  return absl::Status(last.code(),
-                      absl::StrCat("--chief_host: ", options_.chief_address, " did not answer for ",
-                                   absl::FormatDuration(options_.register_patience), " (",
-                                   ReasonOf(last), "); correct the address, or start the chief"));
+  return absl::Status(
+      last.code(), absl::StrCat("--chief_host: ", options_.chief_address, " did not answer for ",
+                                absl::FormatDuration(options_.register_patience), " (",
+                                ShortReason(last), "); correct the address, or start the chief"));
 }
 
 absl::Status ChiefSession::RegisterOnce(const v1::ModelDeclaration* model, bool only_check) {
@@ -241,7 +241,7 @@ ChiefSession::Beat ChiefSession::BeatOnce() {
   const std::string& address = options_.chief_address;
   observer_->OnChiefLost(absl::UnavailableError(absl::StrCat(
       "the chief", address.empty() ? "" : " at ", address, " is lost: it did not answer for ",
-      absl::FormatDuration(patience), " (", ReasonOf(status),
+      absl::FormatDuration(patience), " (", ShortReason(status),
       "); restart it, then this task: the run resumes from its newest checkpoint")));
   return Beat::kEnd;
 }

@@ -7,7 +7,7 @@
 
 namespace shoal {
 
-std::string ControlPathOf(const google::protobuf::Descriptor* request) {
+std::string GetControlPath(const google::protobuf::Descriptor* request) {
   const google::protobuf::FileDescriptor* file = request->file();
   for (int i = 0; i < file->service_count(); ++i) {
     const google::protobuf::ServiceDescriptor* service = file->service(i);

@@ -58,7 +58,7 @@ class ControlChannel {
 
 // Returns "/shoal.v1.ChiefService/Heartbeat" for HeartbeatRequest. Every control call has a request
 // of its own type.
-std::string ControlPathOf(const google::protobuf::Descriptor* request);
+std::string GetControlPath(const google::protobuf::Descriptor* request);
 
 // A client of the generated `Service`. The proto file documents the calls and their errors. All
 // calls are idempotent: after UNAVAILABLE or DEADLINE_EXCEEDED the caller repeats them (see
@@ -73,8 +73,8 @@ class ControlClient {
                     const Request& request, Response* response) {
     static_assert(std::is_same_v<Server, typename Service::Service>, "a call of another service");
     ControlCall call;
-    call.path = ControlPathOf(Request::descriptor());
-    call.timeout = ControlTimeoutOf(request);
+    call.path = GetControlPath(Request::descriptor());
+    call.timeout = GetControlTimeout(request);
     call.request = &request;
     call.response = response;
     call.serve = [method](grpc::Service* service, const google::protobuf::Message& asked,

@@ -4,10 +4,10 @@
 
 namespace shoal {
 
-absl::Duration ControlTimeoutOf(const v1::HeartbeatRequest& request) {
+absl::Duration GetControlTimeout(const v1::HeartbeatRequest& request) {
   return kControlTimeout + absl::Milliseconds(request.wait_milliseconds());
 }
 
-absl::Duration ControlTimeoutOf(const v1::LoadSlicesRequest& /*request*/) { return kLoadTimeout; }
+absl::Duration GetControlTimeout(const v1::LoadSlicesRequest& /*request*/) { return kLoadTimeout; }
 
 }  // namespace shoal

@@ -25,11 +25,11 @@ constexpr absl::Duration kLoadTimeout = absl::Seconds(20);
 
 // Returns the timeout of the call with this request. A heartbeat adds the time that the chief may
 // hold it.
-inline absl::Duration ControlTimeoutOf(const google::protobuf::Message& /*request*/) {
+inline absl::Duration GetControlTimeout(const google::protobuf::Message& /*request*/) {
   return kControlTimeout;
 }
-absl::Duration ControlTimeoutOf(const v1::HeartbeatRequest& request);
-absl::Duration ControlTimeoutOf(const v1::LoadSlicesRequest& request);
+absl::Duration GetControlTimeout(const v1::HeartbeatRequest& request);
+absl::Duration GetControlTimeout(const v1::LoadSlicesRequest& request);
 
 }  // namespace shoal
 

@@ -169,7 +169,7 @@ class FakeChief {
 };
 
 // Returns a client that owns its chief.
-inline std::unique_ptr<ChiefClient> NewClientOf(std::unique_ptr<FakeChief> chief) {
+inline std::unique_ptr<ChiefClient> NewClient(std::unique_ptr<FakeChief> chief) {
   class OwningChannel : public ControlChannel {
    public:
     explicit OwningChannel(std::unique_ptr<FakeChief> chief)

@@ -58,7 +58,7 @@ absl::Status ChiefCallers::CheckStop(const grpc::ServerContext* context,
 absl::Status ChiefCallers::Refuse(const grpc::ServerContext& context, const absl::Status& status) {
   if (status.ok()) return status;
   const std::string peer = AddressOf(context);
-  if (refusals_.IsFirst(absl::StrCat(HostOf(peer), " ", status.message()), absl::Now())) {
+  if (refusals_.IsFirst(absl::StrCat(GetHost(peer), " ", status.message()), absl::Now())) {
     LOG(WARNING) << "refused: " << status.message() << ", it came from " << peer;
   }
   return status;

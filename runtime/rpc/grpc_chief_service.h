@@ -45,7 +45,7 @@ class GrpcChiefService : public v1::ChiefService::Service {
   grpc::Status RegisterTask(grpc::ServerContext* context, const v1::RegisterTaskRequest* request,
                             v1::RegisterTaskResponse* response) override {
     const absl::Status allowed = callers_.CheckSender(context, request->identity());
-    if (!allowed.ok()) return AnswerOf(context, allowed);
+    if (!allowed.ok()) return MarkAnswer(context, allowed);
     const auto is_gone = [context] { return context != nullptr && context->IsCancelled(); };
     const uint64_t call = order_.Begin();
     const absl::Status status = target_->RegisterFor(is_gone, *request, response);
@@ -55,18 +55,18 @@ class GrpcChiefService : public v1::ChiefService::Service {
       order_.NoteCall(registered, call);
       if (is_gone()) Disconnect(registered, call);
     }
-    return AnswerOf(context, status);
+    return MarkAnswer(context, status);
   }
   grpc::Status Heartbeat(grpc::ServerContext* context, const v1::HeartbeatRequest* request,
                          v1::HeartbeatResponse* response) override {
     const absl::Status allowed = callers_.CheckSender(context, request->identity());
-    if (!allowed.ok()) return AnswerOf(context, allowed);
+    if (!allowed.ok()) return MarkAnswer(context, allowed);
     const uint64_t call = order_.Begin();
     order_.NoteCall(request->identity(), call);
     const absl::Status status = target_->Heartbeat(*request, response);
     // The heartbeat has waited here; its sender is gone if it is not interested in the answer.
     if (context != nullptr && context->IsCancelled()) Disconnect(request->identity(), call);
-    return AnswerOf(context, status);
+    return MarkAnswer(context, status);
   }
   grpc::Status ReportSteps(grpc::ServerContext* context, const v1::ReportStepsRequest* request,
                            v1::ReportStepsResponse* response) override {
@@ -85,7 +85,8 @@ class GrpcChiefService : public v1::ChiefService::Service {
                               const v1::ReportBadBatchRequest* request,
                               v1::ReportBadBatchResponse* response) override {
     const absl::Status allowed = callers_.CheckReporter(context, *request);
-    return AnswerOf(context, allowed.ok() ? target_->ReportBadBatch(*request, response) : allowed);
+    return MarkAnswer(context,
+                      allowed.ok() ? target_->ReportBadBatch(*request, response) : allowed);
   }
   grpc::Status LeaseBatches(grpc::ServerContext* context, const v1::LeaseBatchesRequest* request,
                             v1::LeaseBatchesResponse* response) override {
@@ -98,11 +99,11 @@ class GrpcChiefService : public v1::ChiefService::Service {
   grpc::Status RequestStop(grpc::ServerContext* context, const v1::RequestStopRequest* request,
                            v1::RequestStopResponse* response) override {
     const absl::Status allowed = callers_.CheckStop(context, *request);
-    return AnswerOf(context, allowed.ok() ? target_->RequestStop(*request, response) : allowed);
+    return MarkAnswer(context, allowed.ok() ? target_->RequestStop(*request, response) : allowed);
   }
   grpc::Status GetRunStatus(grpc::ServerContext* context, const v1::GetRunStatusRequest* request,
                             v1::GetRunStatusResponse* response) override {
-    return AnswerOf(context, target_->GetRunStatus(*request, response));
+    return MarkAnswer(context, target_->GetRunStatus(*request, response));
   }
 
  private:
@@ -112,7 +113,7 @@ class GrpcChiefService : public v1::ChiefService::Service {
                          absl::Status (Target::*method)(const Request&, Response*),
                          const Request& request, Response* response) {
     const absl::Status allowed = callers_.CheckSender(context, request.identity());
-    return AnswerOf(context, allowed.ok() ? (target_->*method)(request, response) : allowed);
+    return MarkAnswer(context, allowed.ok() ? (target_->*method)(request, response) : allowed);
   }
   // Does nothing if the member has called again meanwhile, on another connection.
   void Disconnect(const v1::Identity& member, uint64_t call) {

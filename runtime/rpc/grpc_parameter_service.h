@@ -56,13 +56,13 @@ class GrpcParameterService : public v1::ParameterService::Service {
                       const Request& request, Response* response) {
     const size_t bytes = context == nullptr ? 0 : request.ByteSizeLong();
     if (bytes > kMaxControlMessageBytes) {
-      return AnswerOf(context,
-                      absl::ResourceExhaustedError(absl::StrCat(
-                          request.GetTypeName(), " of ", bytes,
-                          " bytes is a message larger than max; control messages have at most ",
-                          kMaxControlMessageBytes)));
+      return MarkAnswer(context,
+                        absl::ResourceExhaustedError(absl::StrCat(
+                            request.GetTypeName(), " of ", bytes,
+                            " bytes is a message larger than max; control messages have at most ",
+                            kMaxControlMessageBytes)));
     }
-    return AnswerOf(context, (target_->*method)(request, response));
+    return MarkAnswer(context, (target_->*method)(request, response));
   }
 
   Target* const target_;

@@ -72,11 +72,11 @@ std::string DescribeFailure(const absl::Status& status, const std::string& addre
   const RefusedConnection refused = FindRefusal(status, secure);
   const std::string what = refused.why.empty()
                                ? status.ToString()
-                               : absl::StrCat(refused.why, " (", ReasonOf(status), ")");
+                               : absl::StrCat(refused.why, " (", ShortReason(status), ")");
   return address.empty() ? what : absl::StrCat(address, ": ", what);
 }
 
-std::string ReasonOf(const absl::Status& status) {
+std::string ShortReason(const absl::Status& status) {
   if (absl::IsDeadlineExceeded(status)) return "no answer in time";
   const absl::string_view text = status.message();
   // The texts that gRPC writes at the end of the description of its attempts.

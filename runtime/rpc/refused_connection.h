@@ -29,7 +29,7 @@ std::string DescribeFailure(const absl::Status& status, const std::string& addre
 
 // Returns the reason in a call's error in a few words, such as "connection refused", otherwise its
 // message.
-std::string ReasonOf(const absl::Status& status);
+std::string ShortReason(const absl::Status& status);
 
 }  // namespace shoal
 

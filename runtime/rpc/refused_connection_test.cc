@@ -49,14 +49,14 @@ TEST(RefusedConnectionTest, APeerWithAnotherProtocolIsNotATask) {
 }
 
 TEST(RefusedConnectionTest, AReasonIsAFewWords) {
-  EXPECT_EQ(ReasonOf(Failed("UNKNOWN: ipv4:127.0.0.1:1: Failed to connect to remote host: "
-                            "Connection refused")),
+  EXPECT_EQ(ShortReason(Failed("UNKNOWN: ipv4:127.0.0.1:1: Failed to connect to remote host: "
+                               "Connection refused")),
             "connection refused");
-  EXPECT_EQ(ReasonOf(absl::UnavailableError("DNS resolution failed for a:1: UNKNOWN: Name or "
-                                            "service not known")),
+  EXPECT_EQ(ShortReason(absl::UnavailableError("DNS resolution failed for a:1: UNKNOWN: Name or "
+                                               "service not known")),
             "the host's name is not known");
-  EXPECT_EQ(ReasonOf(absl::DeadlineExceededError("Deadline Exceeded")), "no answer in time");
-  EXPECT_EQ(ReasonOf(absl::UnavailableError("does not serve")), "does not serve");
+  EXPECT_EQ(ShortReason(absl::DeadlineExceededError("Deadline Exceeded")), "no answer in time");
+  EXPECT_EQ(ShortReason(absl::UnavailableError("does not serve")), "does not serve");
 }
 
 TEST(RefusedConnectionTest, APeerOfAnotherRoleIsNamed) {

@@ -10,7 +10,7 @@ bool IsOver(const v1::RunState& state) {
   return state.phase() == v1::RunState::PHASE_DONE || state.phase() == v1::RunState::PHASE_FAILED;
 }
 
-absl::Status FailureOf(const v1::RunState& state) {
+absl::Status GetFailure(const v1::RunState& state) {
   const auto code = static_cast<absl::StatusCode>(state.failure_code());
   if (state.phase() == v1::RunState::PHASE_DONE && code == absl::StatusCode::kCancelled) {
     return absl::CancelledError(state.message());

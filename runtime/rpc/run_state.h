@@ -18,7 +18,7 @@ bool IsOver(const v1::RunState& state);
 
 // Returns the error with which the chief and every task exit: the run's error if it failed,
 // CANCELLED if it was stopped, otherwise OK.
-absl::Status FailureOf(const v1::RunState& state);
+absl::Status GetFailure(const v1::RunState& state);
 
 // Returns, by index, the incarnations that the chief has issued to the workers of the view, and to
 // those that get no work until they have reached all ps.

@@ -68,14 +68,14 @@ void RowIndex::FreePart(Part* part) {
 uint64_t RowIndex::bytes() const { return (new_.capacity + old_.capacity) * sizeof(Entry); }
 
 // The bits differ from those that choose a key's bucket, whose keys would share their homes.
-size_t RowIndex::HomeOf(uint64_t key, size_t capacity) {
+size_t RowIndex::FindHome(uint64_t key, size_t capacity) {
   const uint64_t mixed = MixBits(key ^ 0x9e3779b97f4a7c15u);
   return static_cast<size_t>((static_cast<unsigned __int128>(mixed) * capacity) >> 64);
 }
 
 const RowIndex::Entry* RowIndex::FindIn(const Part& part, uint64_t key) {
   if (part.capacity == 0) return nullptr;
-  for (size_t i = HomeOf(key, part.capacity);;) {
+  for (size_t i = FindHome(key, part.capacity);;) {
     const Entry& entry = part.entries[i];
     if (entry.key == key && IsUsed(entry)) return &entry;
     if (IsFree(entry)) return nullptr;
@@ -92,14 +92,14 @@ void RowIndex::Find(absl::Span<const uint64_t> keys, const Entry** entries) cons
   for (size_t begin = 0; begin < keys.size(); begin += kGroup) {
     const size_t end = std::min(begin + kGroup, keys.size());
     for (size_t i = begin; i < end; ++i) {
-      __builtin_prefetch(&new_.entries[HomeOf(keys[i], new_.capacity)]);
+      __builtin_prefetch(&new_.entries[FindHome(keys[i], new_.capacity)]);
     }
     for (size_t i = begin; i < end; ++i) entries[i] = Find(keys[i]);
   }
 }
 
 RowIndex::Entry* RowIndex::InsertInto(Part* part, const Entry& added) {
-  for (size_t i = HomeOf(added.key, part->capacity);;) {
+  for (size_t i = FindHome(added.key, part->capacity);;) {
     Entry& entry = part->entries[i];
     if (!IsUsed(entry)) {
       if (!IsErased(entry)) ++part->filled;

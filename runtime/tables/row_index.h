@@ -88,7 +88,7 @@ class RowIndex {
   static bool IsUsed(const Entry& entry) { return entry.stamp != 0; }
   static Part NewPart(size_t capacity);
   static void FreePart(Part* part);
-  static size_t HomeOf(uint64_t key, size_t capacity);
+  static size_t FindHome(uint64_t key, size_t capacity);
   static const Entry* FindIn(const Part& part, uint64_t key);
   static Entry* InsertInto(Part* part, const Entry& entry);
   void MoveSome();

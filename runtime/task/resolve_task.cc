@@ -84,7 +84,7 @@ absl::StatusOr<std::optional<LocalWorker>> PlaceAmongWorkers(const std::optional
 absl::StatusOr<std::string> AdvertisedAddress(const TaskFlags& flags, const ResolvedTask& resolved,
                                               const std::string& listen_address,
                                               const Environment& environment) {
-  const absl::string_view port = PortOf(listen_address);
+  const absl::string_view port = GetPort(listen_address);
   if (!flags.advertise.empty()) {
     const bool has_port = CheckAddress("--advertise", flags.advertise, AddressUse::kListen).ok();
     const std::string address =
@@ -94,7 +94,7 @@ absl::StatusOr<std::string> AdvertisedAddress(const TaskFlags& flags, const Reso
   }
   if (!resolved.own_address.empty()) return resolved.own_address;
   if (!IsWildcardAddress(listen_address) || !IsSet(environment, "POD_IP")) return std::string();
-  const std::string address = JoinHostPort(ValueOf(environment, "POD_IP"), port);
+  const std::string address = JoinHostPort(GetValue(environment, "POD_IP"), port);
   RETURN_IF_ERROR(CheckAddress("POD_IP", address, AddressUse::kListen));
   return address;
 }

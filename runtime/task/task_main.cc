@@ -92,7 +92,7 @@ absl::Status AwaitChiefsName(TaskOptions* options) {
       AwaitLocalHostToward(options->chief_address, patience, *options->clock, options->shutdown));
   if (options->task.job == Job::kPs && options->advertised_address.empty() &&
       IsWildcardAddress(listen)) {
-    options->advertised_address = JoinHostPort(host, PortOf(listen));
+    options->advertised_address = JoinHostPort(host, GetPort(listen));
   }
   return absl::OkStatus();
 }
@@ -170,7 +170,7 @@ int TaskMain(const std::optional<Job>& command, absl::Span<const std::string> ar
       std::fprintf(stderr, "shoal %s: %s\n", std::string(CommandName(command)).c_str(),
                    std::string(status.message()).c_str());
     }
-    return ExitCodeOf(status, shutdown);
+    return ToExitCode(status, shutdown);
   };
   absl::StatusOr<CommandLine> line = ParseCommandLine(kScopeTask, args);
   if (!line.ok()) return end(line.status());
@@ -190,7 +190,7 @@ int TaskMain(const std::optional<Job>& command, absl::Span<const std::string> ar
   on_signals.ends_with_parent = LauncherIsParent(environment);
   // A chief makes a checkpoint first.
   const bool is_chief = options->task.job == Job::kChief || options->hosts_chief;
-  const StopTimes times = StopTimesOf(options->run);
+  const StopTimes times = ComputeStopTimes(options->run);
   on_signals.hard_exit_after = is_chief ? times.chief_exit : times.task_exit;
   absl::StatusOr<std::unique_ptr<SignalWatcher>> signals =
       SignalWatcher::Start(on_signals, &shutdown);

@@ -53,7 +53,7 @@ std::string RoleNames(RoleSet roles) {
   return names.empty() ? "no role" : absl::StrJoin(names, ",");
 }
 
-CertificateIdentity IdentityOf(absl::Span<const std::string> uris) {
+CertificateIdentity ParseIdentity(absl::Span<const std::string> uris) {
   CertificateIdentity identity;
   for (const std::string& uri : uris) {
     const size_t slash = uri.rfind('/');

@@ -36,7 +36,7 @@ struct CertificateIdentity {
   RoleSet roles = 0;  // 0 if the certificate is not for Shoal.
 };
 
-CertificateIdentity IdentityOf(absl::Span<const std::string> uris);
+CertificateIdentity ParseIdentity(absl::Span<const std::string> uris);
 
 // Returns the roles that may call a method, such as "/shoal.v1.ChiefService/RegisterTask"; no role
 // if the method is unknown.

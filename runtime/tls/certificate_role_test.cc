@@ -15,14 +15,14 @@ using google::protobuf::DescriptorPool;
 using google::protobuf::ServiceDescriptor;
 
 TEST(CertificateRoleTest, TheLastPartIsTheRoleAndTheRestTheScope) {
-  const CertificateIdentity identity = IdentityOf({"spiffe://shoal/blue/worker"});
+  const CertificateIdentity identity = ParseIdentity({"spiffe://shoal/blue/worker"});
   EXPECT_EQ(identity.scope, "spiffe://shoal/blue");
   EXPECT_EQ(identity.roles, kRoleWorker);
 }
 
 TEST(CertificateRoleTest, SeveralUrisOfOneScopeAddUp) {
   const CertificateIdentity identity =
-      IdentityOf({"spiffe://shoal/worker", "spiffe://shoal/chief", "spiffe://other/ps"});
+      ParseIdentity({"spiffe://shoal/worker", "spiffe://shoal/chief", "spiffe://other/ps"});
   EXPECT_EQ(identity.scope, "spiffe://shoal");
   EXPECT_EQ(identity.roles, kRoleWorker | kRoleChief);
   EXPECT_EQ(RoleNames(identity.roles), "chief,worker");
@@ -31,7 +31,7 @@ TEST(CertificateRoleTest, SeveralUrisOfOneScopeAddUp) {
 TEST(CertificateRoleTest, OtherUrisGiveNoRole) {
   for (const char* uri : {"", "worker", "https://shoal/worker", "spiffe://shoal/admin",
                           "spiffe://shoal/worker/", "spiffe://shoal/WORKER"}) {
-    EXPECT_EQ(IdentityOf({uri}).roles, 0u) << uri;
+    EXPECT_EQ(ParseIdentity({uri}).roles, 0u) << uri;
   }
 }
 

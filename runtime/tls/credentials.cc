@@ -47,7 +47,7 @@ class PeerVerifier : public tls::ExternalCertificateVerifier {
 
   bool Verify(tls::TlsCustomVerificationCheckRequest* request,
               std::function<void(grpc::Status)> /*callback*/, grpc::Status* result) override {
-    const CertificateIdentity peer = IdentityOf(ToStrings(request->uri_names()));
+    const CertificateIdentity peer = ParseIdentity(ToStrings(request->uri_names()));
     if (peer.scope != scope_ || (peer.roles & roles_) == 0) {
       *result = grpc::Status(grpc::StatusCode::UNAUTHENTICATED,
                              absl::StrCat("wanted ", scope_, "/", RoleNames(roles_),
@@ -63,7 +63,7 @@ class PeerVerifier : public tls::ExternalCertificateVerifier {
 };
 
 CertificateIdentity IdentityOfPeer(const grpc::AuthContext& peer) {
-  return IdentityOf(ToStrings(peer.FindPropertyValues(GRPC_PEER_URI_PROPERTY_NAME)));
+  return ParseIdentity(ToStrings(peer.FindPropertyValues(GRPC_PEER_URI_PROPERTY_NAME)));
 }
 
 // Checks every call that a server receives before its service gets it.

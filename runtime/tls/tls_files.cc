@@ -115,7 +115,7 @@ absl::StatusOr<CertificateIdentity> CheckTlsFiles(const TlsFiles& files, absl::T
                absl::StrCat("is not the key of ", files.certificate, "; name the pair"));
   }
   RETURN_IF_ERROR(CheckDates(files.certificate, own.get(), now));
-  CertificateIdentity identity = IdentityOf(Uris(own.get()));
+  CertificateIdentity identity = ParseIdentity(Uris(own.get()));
   if (identity.roles == 0) {
     return Bad("--tls_cert", files.certificate,
                "names no role; it needs a URI like spiffe://shoal/ps among its subject alternative "

@@ -57,7 +57,7 @@ bool MayHeal(const absl::Status& status) {
   }
 }
 
-grpc::Status AnswerOf(grpc::ServerContextBase* context, const absl::Status& status) {
+grpc::Status MarkAnswer(grpc::ServerContextBase* context, const absl::Status& status) {
   if (context == nullptr) {
     return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
   }

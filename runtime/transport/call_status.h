@@ -4,8 +4,8 @@
 // between (gRPC's runtime on either side, a proxy, a quota, a thread pool, certificates that are
 // being replaced). Whatever is in between knows nothing about the run, so its errors must never end
 // a task, drop data or fence a task. Servers therefore mark the errors of their services
-// (AnswerOf), and clients turn every error without the mark into UNAVAILABLE (StatusOfCall). Shared
-// memory and calls inside a process have nothing in between.
+// (MarkAnswer), and clients turn every error without the mark into UNAVAILABLE (StatusOfCall).
+// Shared memory and calls inside a process have nothing in between.
 //
 // So callers see one of these:
 //
@@ -40,7 +40,7 @@ bool MayHeal(const absl::Status& status);
 
 // For servers: marks and converts the status of the service. `context` is null for a caller in the
 // same process, which gets the status as it is.
-grpc::Status AnswerOf(grpc::ServerContextBase* context, const absl::Status& status);
+grpc::Status MarkAnswer(grpc::ServerContextBase* context, const absl::Status& status);
 
 // For clients: returns the status of a call that has ended. An error without the mark becomes
 // UNAVAILABLE with the original code and text, because the peer's service did not answer. Only the

@@ -45,7 +45,7 @@ class StatusServer : public grpc::CallbackGenericService {
       explicit Reactor(const grpc::Status& status) { Finish(status); }
       void OnDone() override { delete this; }
     };
-    return new Reactor(of_service_ ? AnswerOf(context, status_)
+    return new Reactor(of_service_ ? MarkAnswer(context, status_)
                                    : grpc::Status(static_cast<grpc::StatusCode>(status_.code()),
                                                   std::string(status_.message())));
   }

@@ -170,7 +170,7 @@ void Call::End(const absl::Status& status, bool of_service) {
     stream_->WriteAndFinish(frame, grpc::WriteOptions(), grpc::Status::OK, tag);
   } else {
     DropReply();
-    stream_->Finish(of_service ? AnswerOf(&*context_, status) : ToGrpcStatus(status), tag);
+    stream_->Finish(of_service ? MarkAnswer(&*context_, status) : ToGrpcStatus(status), tag);
   }
 }
 

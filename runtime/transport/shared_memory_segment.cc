@@ -75,16 +75,16 @@ absl::StatusOr<std::unique_ptr<SharedMemorySegment>> SharedMemorySegment::Map(
 
 SharedMemorySegment::~SharedMemorySegment() { munmap(memory_, SegmentBytes(shape_)); }
 
-char* SharedMemorySegment::HalfOf(uint32_t slot, Half half) const {
+char* SharedMemorySegment::GetHalf(uint32_t slot, Half half) const {
   return memory_ + (2 * slot + (half == Half::kReply ? 1 : 0)) * HalfBytes(shape_);
 }
 
 SharedMemorySegment::Message* SharedMemorySegment::message(uint32_t slot, Half half) const {
-  return reinterpret_cast<Message*>(HalfOf(slot, half));
+  return reinterpret_cast<Message*>(GetHalf(slot, half));
 }
 
 char* SharedMemorySegment::header(uint32_t slot, Half half) const {
-  return HalfOf(slot, half) + kPageBytes;
+  return GetHalf(slot, half) + kPageBytes;
 }
 
 char* SharedMemorySegment::payload(uint32_t slot, Half half) const {

@@ -57,7 +57,7 @@ class SharedMemorySegment {
 
  private:
   SharedMemorySegment(const SegmentShape& shape, char* memory) : shape_(shape), memory_(memory) {}
-  char* HalfOf(uint32_t slot, Half half) const;
+  char* GetHalf(uint32_t slot, Half half) const;
 
   const SegmentShape shape_;
   char* const memory_;

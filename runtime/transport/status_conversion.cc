@@ -21,10 +21,10 @@ absl::Status FromGrpcStatus(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
   // A code that this build does not know becomes UNKNOWN in absl::Status.
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
-                      LogLineOf(status.error_message()));
+                      ToLogLine(status.error_message()));
 }
 
-std::string LogLineOf(absl::string_view untrusted) {
+std::string ToLogLine(absl::string_view untrusted) {
   std::string line(untrusted.substr(0, kMaxMessageBytes));
   for (char& c : line) {
     if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) c = '?';

@@ -17,12 +17,12 @@ namespace shoal {
 // Truncates messages above 1 KiB.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
-// Converts the message with LogLineOf.
+// Converts the message with ToLogLine.
 absl::Status FromGrpcStatus(const grpc::Status& status);
 
 // Returns text from the network in a form that is safe in a log line or on a terminal: truncated to
 // 1 KiB, with a question mark in place of each control character.
-std::string LogLineOf(absl::string_view untrusted);
+std::string ToLogLine(absl::string_view untrusted);
 
 }  // namespace shoal
 

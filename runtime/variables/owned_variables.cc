@@ -36,7 +36,7 @@ absl::Status OwnedVariables::SetOptimizer(const v1::OptimizerConfig& optimizer) 
   }
   for (size_t v = 0; v < specs_.size(); ++v) {
     Owned& owned = owned_[v];
-    ASSIGN_OR_RETURN(VariableUpdater updater, rules_->UpdaterOf(specs_[v]));
+    ASSIGN_OR_RETURN(VariableUpdater updater, rules_->CreateUpdater(specs_[v]));
     owned.updater = std::make_unique<VariableUpdater>(std::move(updater));
     owned.new_value = Buffer(owned.num_elements * sizeof(float));
     const size_t stride = VariableUpdater::slot_stride(owned.num_elements);
@@ -65,7 +65,7 @@ void OwnedVariables::SetValue(size_t variable, absl::Span<const float> elements)
   ++owned_[variable].version;
 }
 
-float OwnedVariables::ClipScaleOf(absl::Span<const float* const> contributions) const {
+float OwnedVariables::ComputeClipScale(absl::Span<const float* const> contributions) const {
   if (settings_.clip_by_global_norm == 0) return 1;
   double sum_of_squares = 0;
   for (size_t v = 0; v < owned_.size(); ++v) {
@@ -78,7 +78,7 @@ float OwnedVariables::ClipScaleOf(absl::Span<const float* const> contributions) 
 
 absl::Status OwnedVariables::ApplyStep(absl::Span<const float* const> contributions) {
   CHECK(rules_ != nullptr) << "made without an optimizer";
-  const float scale = ClipScaleOf(contributions);
+  const float scale = ComputeClipScale(contributions);
   bool is_finite = std::isfinite(scale);
   for (size_t v = 0; v < owned_.size() && is_finite; ++v) {
     Owned& owned = owned_[v];

@@ -55,7 +55,7 @@ class OwnedVariables {
 
   OwnedVariables() = default;
   absl::Status SetOptimizer(const v1::OptimizerConfig& optimizer);
-  float ClipScaleOf(absl::Span<const float* const> contributions) const;
+  float ComputeClipScale(absl::Span<const float* const> contributions) const;
 
   std::vector<v1::VariableSpec> specs_;
   std::vector<Owned> owned_;

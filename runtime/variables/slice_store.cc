@@ -28,7 +28,7 @@ absl::StatusOr<std::unique_ptr<SliceStore>> SliceStore::Create(
   ASSIGN_OR_RETURN(store->rules_, UpdateRules::Create(options.update));
   store->updaters_.reserve(variables.size());
   for (const v1::VariableSpec& spec : variables) {
-    ASSIGN_OR_RETURN(VariableUpdater updater, store->rules_->UpdaterOf(spec));
+    ASSIGN_OR_RETURN(VariableUpdater updater, store->rules_->CreateUpdater(spec));
     if (spec.has_table()) {
       RETURN_IF_ERROR(store->tables_.Add(static_cast<uint32_t>(store->updaters_.size()), spec,
                                          options.update, options.seed, store->rules_.get()));
@@ -69,10 +69,10 @@ uint64_t SliceStore::free_staging_bytes() const { return staging_.free_bytes(); 
 
 std::vector<std::string> SliceStore::slot_names(uint32_t slice) const {
   std::vector<std::string> names;
-  if (StateOf(slice).bucket != nullptr) {
+  if (GetState(slice).bucket != nullptr) {
     return tables_.updater(table_[slice].variable).slot_names();
   }
-  for (const SlotSpec& slot : StateOf(slice).updater->slots()) names.push_back(slot.name);
+  for (const SlotSpec& slot : GetState(slice).updater->slots()) names.push_back(slot.name);
   return names;
 }
 
@@ -143,7 +143,7 @@ absl::Status SliceStore::TakeVersions(StoreSlice& state, const LoadOptions& opti
 
 PushOutcome SliceStore::Push(const SlicePush& push) {
   if (!Owns(push.slice) || !plan_.has_value()) return PushOutcome::kAhead;
-  StoreSlice& state = StateOf(push.slice);
+  StoreSlice& state = GetState(push.slice);
   if (!state.is_versioned() || !plan_->Covers(push.batch)) return PushOutcome::kAhead;
   if (push.batch.epoch >= options_.end_epoch) return PushOutcome::kAhead;
   return options_.synchronous ? PushSync(state, push) : PushAsync(state, push);
@@ -151,9 +151,9 @@ PushOutcome SliceStore::Push(const SlicePush& push) {
 
 bool SliceStore::MakeRoom(const SlicePush& push) {
   if (!options_.synchronous || !Owns(push.slice) || !plan_.has_value()) return true;
-  StoreSlice& state = StateOf(push.slice);
+  StoreSlice& state = GetState(push.slice);
   if (!state.is_versioned() || !plan_->Covers(push.batch)) return true;
-  const StepPlan::Place place = plan_->PlaceOf(push.batch);
+  const StepPlan::Place place = plan_->FindPlace(push.batch);
   if (place.step != push.step || place.position != push.position) return true;
   if (state.sync.Classify(push.step, push.position) != SyncSlice::Arrival::kLater) return true;
   return decisions_.IsRefused(push.batch) ||
@@ -161,7 +161,7 @@ bool SliceStore::MakeRoom(const SlicePush& push) {
 }
 
 PullAnswer SliceStore::PullNewest(uint32_t slice) const {
-  const StoreSlice& state = StateOf(slice);
+  const StoreSlice& state = GetState(slice);
   PullAnswer answer;
   answer.state = PullAnswer::kValue;
   answer.version = newest_version(slice);
@@ -172,7 +172,7 @@ PullAnswer SliceStore::PullNewest(uint32_t slice) const {
 }
 
 PullAnswer SliceStore::TryPull(uint32_t slice, uint64_t version) const {
-  const StoreSlice& state = StateOf(slice);
+  const StoreSlice& state = GetState(slice);
   if (!options_.synchronous || !state.is_versioned()) return PullNewest(slice);
   PullAnswer answer;
   answer.version = state.sync.version();
@@ -195,14 +195,14 @@ PullAnswer SliceStore::TryPull(uint32_t slice, uint64_t version) const {
 }
 
 uint64_t SliceStore::newest_version(uint32_t slice) const {
-  const StoreSlice& state = StateOf(slice);
+  const StoreSlice& state = GetState(slice);
   if (!state.is_versioned()) return kEveryVersion;
   return options_.synchronous ? state.sync.version() : state.updates;
 }
 
 bool SliceStore::HasBatch(const StoreSlice& state, const BatchKey& batch) const {
   if (options_.synchronous) {
-    const StepPlan::Place place = plan_->PlaceOf(batch);
+    const StepPlan::Place place = plan_->FindPlace(batch);
     return !decisions_.IsSkipped(batch) && state.sync.Has(place.step, place.position);
   }
   if (batch.epoch < first_kept_epoch_) return true;

@@ -184,7 +184,7 @@ class SliceStore {
 
  private:
   SliceStore(const SliceStoreOptions& options, const SliceTable& table);
-  StoreSlice& StateOf(uint32_t slice) const { return *states_[index_of_[slice]]; }
+  StoreSlice& GetState(uint32_t slice) const { return *states_[index_of_[slice]]; }
   bool HasBatch(const StoreSlice& state, const BatchKey& batch) const;
   absl::Status LoadSlice(StoreSlice& state, const LoadOptions& options, SliceSource& source);
   // Checks the versions of a slice that a source has filled in, and starts from them.

@@ -24,7 +24,7 @@ PullAnswer SliceStore::ReadRows(uint32_t slice, uint64_t version, absl::Span<con
                                 float* values) const {
   const PullAnswer answer = TryPull(slice, version);
   if (answer.state != PullAnswer::kValue) return answer;
-  const StoreSlice& state = StateOf(slice);
+  const StoreSlice& state = GetState(slice);
   const bool is_previous =
       options_.synchronous && state.sync.Find(version) == SyncSlice::Value::kPrevious;
   state.bucket->Read(options_.synchronous ? version : state.updates, is_previous, keys, values);

@@ -5,7 +5,7 @@
 namespace shoal {
 
 PushOutcome SliceStore::PushSync(StoreSlice& state, const SlicePush& push) {
-  const StepPlan::Place place = plan_->PlaceOf(push.batch);
+  const StepPlan::Place place = plan_->FindPlace(push.batch);
   if (place.step != push.step || place.position != push.position) return PushOutcome::kAhead;
   const Payload payload{push.kind, push.data, push.bytes};
   const SyncSlice::Arrival arrival = state.sync.Classify(push.step, push.position);
@@ -124,7 +124,7 @@ void SliceStore::EmitStep(const StoreSlice& state, const StepPlan::Step& step) {
 }
 
 void SliceStore::AppendMissingPositions(uint32_t slice, std::vector<uint32_t>* positions) const {
-  const StoreSlice& state = StateOf(slice);
+  const StoreSlice& state = GetState(slice);
   if (!options_.synchronous || !state.is_versioned()) return;
   for (uint32_t position = state.sync.next_position(); position < state.sync.num_positions();
        ++position) {

@@ -4,7 +4,7 @@
 
 namespace shoal {
 
-int StagingPool::ClassOf(uint64_t bytes) {
+int StagingPool::GetSizeClass(uint64_t bytes) {
   int size_class = 6;  // 64 bytes
   while ((uint64_t{1} << size_class) < bytes) ++size_class;
   return size_class;
@@ -21,7 +21,7 @@ void StagingPool::TrimTo(uint64_t kept_bytes) {
 
 StagingPool::Block StagingPool::Take(uint64_t bytes) {
   if (bytes > free_bytes()) return {};
-  const int size_class = ClassOf(bytes);
+  const int size_class = GetSizeClass(bytes);
   const uint64_t class_bytes = uint64_t{1} << size_class;
   if (class_bytes > free_bytes()) return {};
   used_bytes_ += class_bytes;
@@ -38,7 +38,7 @@ StagingPool::Block StagingPool::Take(uint64_t bytes) {
 
 void StagingPool::Release(Block block) {
   if (block.data == nullptr) return;
-  const int size_class = ClassOf(block.bytes);
+  const int size_class = GetSizeClass(block.bytes);
   used_bytes_ -= uint64_t{1} << size_class;
   kept_bytes_ += uint64_t{1} << size_class;
   free_[size_class].push_back(std::move(block.data));

@@ -31,7 +31,7 @@ class StagingPool {
 
  private:
   static constexpr int kNumClasses = 64;
-  static int ClassOf(uint64_t bytes);
+  static int GetSizeClass(uint64_t bytes);
   void TrimTo(uint64_t kept_bytes);
 
   const uint64_t capacity_bytes_;

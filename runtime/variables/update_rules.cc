@@ -68,7 +68,7 @@ absl::StatusOr<uint32_t> UpdateRules::AddRate(const LearningRateScheduleOptions&
   return static_cast<uint32_t>(rates_.size() - 1);
 }
 
-absl::StatusOr<VariableUpdater> UpdateRules::UpdaterOf(const v1::VariableSpec& variable) const {
+absl::StatusOr<VariableUpdater> UpdateRules::CreateUpdater(const v1::VariableSpec& variable) const {
   const std::optional<size_t> group =
       settings_.groups == nullptr ? std::nullopt : settings_.groups->Find(variable.name());
   const size_t rate_index = group.has_value() ? *group + 1 : 0;

@@ -33,7 +33,7 @@ class UpdateRules {
 
   // Returns the updater of a variable, which this object must outlive. For InvalidArgument see
   // VariableUpdater.
-  absl::StatusOr<VariableUpdater> UpdaterOf(const v1::VariableSpec& variable) const;
+  absl::StatusOr<VariableUpdater> CreateUpdater(const v1::VariableSpec& variable) const;
 
   // Adds a learning rate, for a table. Returns its rate_index.
   absl::StatusOr<uint32_t> AddRate(const LearningRateScheduleOptions& schedule);

@@ -25,7 +25,7 @@ float Updated(UpdateRules* rules, const std::string& name) {
   v1::VariableSpec spec;
   spec.set_name(name);
   spec.set_update(v1::UPDATE_KIND_OPTIMIZER);
-  const VariableUpdater updater = *rules->UpdaterOf(spec);
+  const VariableUpdater updater = *rules->CreateUpdater(spec);
   SliceValues values(updater, 1);
   values.Restart();
   values.mutable_value()[0] = 2;

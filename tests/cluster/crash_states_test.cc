@@ -107,7 +107,7 @@ class CrashStatesTest : public ::testing::Test {
       }
       claims[i] = name;
       FaultyFileSystem disk(journal.After(i, PowerCut::kKeepsAll, 0));
-      const auto checkpoint = Checkpoint::Open(disk, Open(&disk)->PathOf(name.ToString()),
+      const auto checkpoint = Checkpoint::Open(disk, Open(&disk)->GetPath(name.ToString()),
                                                Checkpoint::Verify::kEverything);
       EXPECT_OK(checkpoint.status());
       if (!checkpoint.ok()) continue;
@@ -139,7 +139,7 @@ class CrashStatesTest : public ::testing::Test {
     ASSERT_OK_AND_ASSIGN(const std::vector<CheckpointName> names, checkpoints->List());
     for (const CheckpointName& name : names) {
       const auto exported =
-          ReadFile(*disk, JoinPath(checkpoints->PathOf(name.ToString()), kModelExportFile));
+          ReadFile(*disk, JoinPath(checkpoints->GetPath(name.ToString()), kModelExportFile));
       if (exported.ok()) {
         EXPECT_TRUE(*exported == exports_[name]) << name.ToString();
         ++exports_seen_;

@@ -238,7 +238,7 @@ std::vector<float> TrainedRows(uint32_t num_workers) {
   batch.fields = {&all, nullptr};
   EXPECT_OK(keys->Update(batch));
   batch.digest = keys.get();
-  replica.rows()->Prepare(0, &KeysOf(batch));
+  replica.rows()->Prepare(0, &GetKeys(batch));
   for (uint32_t g = 0; g < store->groups().size(); ++g) {
     if (!store->groups()[g].buckets) continue;
     Exchange exchange;
@@ -256,7 +256,7 @@ std::vector<float> TrainedRows(uint32_t num_workers) {
     });
     done.Wait();
   }
-  const TableRows rows = replica.rows()->RowsOf(0, KeysOf(batch))[0];
+  const TableRows rows = replica.rows()->GetRows(0, GetKeys(batch))[0];
   const std::vector<float> values(rows.values, rows.values + 3 * kKeys);
   store->Shutdown();
   return values;

@@ -83,7 +83,7 @@ class WrongAnswers {
         return grpc::Status(code_, "stream reset");
       }
     }
-    return AnswerOf(context, target.Call(method, *request, response));
+    return MarkAnswer(context, target.Call(method, *request, response));
   }
 
   // How many calls of each method had a wrong answer.

@@ -200,7 +200,7 @@ void ClusterSimulation::OnEnded(Life* life, const absl::Status& status) {
   const std::string& task = life->process.task;
   HistoryEvent event = EventOf(HistoryEvent::kEnded);
   event.task = task;
-  event.code = ExitCodeOf(status);
+  event.code = ToExitCode(status);
   event.text = status.ToString();
   Note(absl::StrCat(life->process.address, " ends: ", event.text));
   Add(event);

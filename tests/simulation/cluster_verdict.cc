@@ -43,7 +43,7 @@ double FailurePatience(const v1::ClusterOptions& cluster) {
 // is skipped: then no worker that computes those steps evaluates the part.
 bool MayLackEvaluation(const StepPlan& plan, uint64_t version, const std::set<BatchKey>& skipped) {
   return std::any_of(skipped.begin(), skipped.end(), [&](const BatchKey& batch) {
-    const uint64_t step = plan.PlaceOf(batch).step;
+    const uint64_t step = plan.FindPlace(batch).step;
     return version <= step && step <= version + 1;
   });
 }
@@ -113,7 +113,7 @@ std::string ClusterSimulation::Judge() {
   ledger.ParseFromString(manifest.ledger());
   for (const auto* list : {&manifest.skipped(), &ledger.skipped()}) {
     for (const v1::SkippedBatch& skip : *list) {
-      const BatchKey batch = KeyOf(skip.batch());
+      const BatchKey batch = ToBatchKey(skip.batch());
       if (run_.non_finite.count(batch) + run_.deadly.count(batch) + run_.flaky.count(batch) == 0) {
         return absl::StrCat("batch ", batch.index, " was skipped without reason");
       }
@@ -227,7 +227,7 @@ absl::StatusOr<BucketRows> ClusterSimulation::ReadBucket(Checkpoint& checkpoint,
   const TableLedger ledger(&model_.tables(), &model_.table(), model_.first_table(), run_.run);
   const std::vector<std::string> slots =
       ledger.slot_names(model_.table()[slice].variable - model_.first_table());
-  absl::StatusOr<BucketRows> rows = checkpoint.ReadBucket(slice, RowSlotsOf(spec, slots));
+  absl::StatusOr<BucketRows> rows = checkpoint.ReadBucket(slice, MakeRowSlots(spec, slots));
   if (!rows.ok()) return rows;
   counts_.rows += rows->keys.size();
   counts_.counted_keys += rows->counted_keys.size();
@@ -276,7 +276,7 @@ std::string ClusterSimulation::JudgeAsync(Checkpoint& checkpoint,
                                           const std::set<BatchKey>& skipped) {
   v1::DataLedgerState ledger;
   ledger.ParseFromString(checkpoint.manifest().ledger());
-  const BatchKey next = KeyOf(ledger.next());
+  const BatchKey next = ToBatchKey(ledger.next());
   if (run_.run.max_steps() == 0 && next.epoch < run_.run.num_epochs()) {
     return "the run ends too early";
   }

@@ -142,7 +142,7 @@ std::string SimulatedDisks::DamageNewestCheckpoint(const std::string& root, Seed
   const absl::StatusOr<std::vector<CheckpointName>> names = (*directory)->List();
   // The one before must be there to go back to.
   if (!names.ok() || names->size() < 2) return "";
-  const std::string path = (*directory)->PathOf(names->front().ToString());
+  const std::string path = (*directory)->GetPath(names->front().ToString());
   const absl::StatusOr<std::vector<std::string>> entries = files.List(path);
   std::vector<std::string> damageable;
   for (const std::string& name : entries.ok() ? *entries : std::vector<std::string>()) {

@@ -174,7 +174,7 @@ absl::Status TrainWith(const TaskEnvironment& environment, SimulatedProcess* pro
                        uint32_t index, ChiefClient* client, ChiefSession* session, StateFeed* feed,
                        SimulatedProgram* program) {
   ASSIGN_OR_RETURN(const v1::RunState state, feed->WaitForPlan());
-  if (state.phase() == v1::RunState::PHASE_DONE) return FailureOf(state);
+  if (state.phase() == v1::RunState::PHASE_DONE) return GetFailure(state);
   const SimulatedRun& run = *environment.run;
   ASSIGN_OR_RETURN(const StepPlan steps, StepPlan::FromProto(state.plan()));
   const SliceTable& table = environment.model->table();

@@ -79,7 +79,7 @@ absl::StatusOr<Evaluation> CheckpointEvaluator::Evaluate(Checkpoint* checkpoint,
     if (is_stopped()) return absl::CancelledError("asked to stop");
     ASSIGN_OR_RETURN(const LoadedBatch* batch, batches.Take(0, block));
     if (block + 1 < plan_.batches_per_epoch()) batches.Schedule(0, block + 1);
-    if (rows != nullptr) program_->UseRows(rows->RowsOf(KeysOf(*batch)));
+    if (rows != nullptr) program_->UseRows(rows->GetRows(GetKeys(*batch)));
     BatchResult result;
     RETURN_IF_ERROR(program_->Evaluate(*batch, parameters, versions, &result));
     batches.Release(batch);

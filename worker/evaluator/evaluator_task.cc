@@ -130,7 +130,7 @@ class Evaluator {
       if (log_ == nullptr) RETURN_IF_ERROR(Prepare());
       looked_at_.insert(text);
       if (log_->Has(text)) return false;
-      ASSIGN_OR_RETURN(const bool is_good, EvaluateOne(text, directory->PathOf(text)));
+      ASSIGN_OR_RETURN(const bool is_good, EvaluateOne(text, directory->GetPath(text)));
       if (is_good) return true;
     }
     return false;

@@ -185,7 +185,7 @@ absl::StatusOr<Tensor> PredictFields(const FieldPredictionOptions& options, cons
     ASSIGN_OR_RETURN(const LoadedBatch* batch, batches.Take(0, index));
     if (index + 1 < plan.batches_per_epoch()) batches.Schedule(0, index + 1);
     ASSIGN_OR_RETURN(const Tensor part,
-                     model.Predict(*batch, values, rows->RowsOf(KeysOf(*batch))));
+                     model.Predict(*batch, values, rows->GetRows(GetKeys(*batch))));
     if (index == 0) {
       Shape shape = part.shape();
       if (shape.rank() == 0 || shape.dim(0) != batch->num_examples) {

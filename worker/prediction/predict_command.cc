@@ -351,7 +351,7 @@ int PredictMain(absl::Span<const std::string> args, const ModelFactory* own_mode
   const absl::StatusOr<std::string> done = Predict(args, own_model);
   if (!done.ok()) {
     std::fprintf(stderr, "shoal predict: %s\n", std::string(done.status().message()).c_str());
-    return ExitCodeOf(done.status());
+    return ToExitCode(done.status());
   }
   std::printf("%s\n", done->c_str());
   return kExitDone;

@@ -114,7 +114,7 @@ absl::StatusOr<std::unique_ptr<ExternalProgram>> StartProgram(const v1::RunConfi
   options.patience =
       kPartOfWait * (run.cluster().wait_seconds() > 0 ? absl::Seconds(run.cluster().wait_seconds())
                                                       : kDefaultPatience);
-  options.grace = StopTimesOf(run).drain;
+  options.grace = ComputeStopTimes(run).drain;
   return ExternalProgram::Create(std::move(options), std::move(memory), *std::move(channel));
 }
 

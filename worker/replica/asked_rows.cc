@@ -33,7 +33,7 @@ void AskedRows::Get(absl::Span<const Request> requests) {
   }
   keys_.Take(epoch_, index_, keys);
   are_gone_ = are_gone_ || !pull_(keys_);
-  const absl::Span<const TableRows> rows = rows_.RowsOf(row_set_, keys_);
+  const absl::Span<const TableRows> rows = rows_.GetRows(row_set_, keys_);
   for (const Request& request : requests) {
     const size_t dim = dim_[request.lookup];
     if (are_gone_) {

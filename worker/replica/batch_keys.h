@@ -88,7 +88,7 @@ class BatchKeys : public BatchDigest {
 };
 
 // Returns the keys of a batch that was read with a digest of this class.
-inline const BatchKeys& KeysOf(const LoadedBatch& batch) {
+inline const BatchKeys& GetKeys(const LoadedBatch& batch) {
   return static_cast<const BatchKeys&>(*batch.digest);
 }
 

@@ -47,7 +47,7 @@ absl::Status CheckpointRows::ReadFor(const Dataset& data, const BatchPlan& plan,
     if (is_stopped()) return absl::CancelledError("asked to stop");
     ASSIGN_OR_RETURN(const LoadedBatch* batch, batches.Take(0, index));
     if (index + 1 < plan.batches_per_epoch()) batches.Schedule(0, index + 1);
-    Want(KeysOf(*batch));
+    Want(GetKeys(*batch));
     batches.Release(batch);
   }
   for (Table& table : tables_) {
@@ -98,7 +98,7 @@ absl::Status CheckpointRows::ReadBucket(uint32_t slice, const TableUpdater& upda
   return absl::OkStatus();
 }
 
-absl::Span<const TableRows> CheckpointRows::RowsOf(const BatchKeys& keys) {
+absl::Span<const TableRows> CheckpointRows::GetRows(const BatchKeys& keys) {
   for (size_t t = 0; t < tables_.size(); ++t) {
     Table& table = tables_[t];
     const TableKeys& wanted = keys.tables()[t];

@@ -44,7 +44,7 @@ class CheckpointRows {
 
   // Returns the rows of a batch of the data set of ReadFor, one entry for each entry of the
   // lookups. They are valid until the next call; `keys` must be as long.
-  absl::Span<const TableRows> RowsOf(const BatchKeys& keys);
+  absl::Span<const TableRows> GetRows(const BatchKeys& keys);
 
  private:
   struct WantedBucket {

@@ -77,7 +77,7 @@ TEST_F(CheckpointRowsTest, EveryBatchHasTheRowsOfItsKeys) {
   int64_t num_stored = 0, num_initial = 0;
   for (const int64_t index : {int64_t{0}, int64_t{29}, int64_t{3}}) {
     const LoadedBatch* const batch = batches.Take(0, index).value();
-    const absl::Span<const TableRows> rows = rows_->RowsOf(KeysOf(*batch));
+    const absl::Span<const TableRows> rows = rows_->GetRows(GetKeys(*batch));
     ASSERT_EQ(rows.size(), 1u);
     const TableKeys& keys = *rows[0].keys;
     EXPECT_GE(rows[0].capacity, static_cast<int64_t>(keys.keys.size()));
@@ -105,7 +105,7 @@ TEST_F(CheckpointRowsTest, AnExampleWithoutKeysNeedsNoRow) {
   options.make_digest = [this] { return rows_->MakeDigest(); };
   Prefetcher batches(*data, plan, options);
   const LoadedBatch* const batch = batches.Take(0, 0).value();
-  const absl::Span<const TableRows> rows = rows_->RowsOf(KeysOf(*batch));
+  const absl::Span<const TableRows> rows = rows_->GetRows(GetKeys(*batch));
   EXPECT_TRUE(rows[0].keys->keys.empty());
   EXPECT_GE(rows[0].capacity, 1);
   EXPECT_NE(rows[0].values, nullptr);

@@ -45,7 +45,7 @@ absl::Status CheckMetric(const ModelMetric& metric, bool is_new) {
 
 }  // namespace
 
-std::vector<ScoreCount> HistogramOf(const std::vector<ScoredExamples>& scored,
+std::vector<ScoreCount> CountScores(const std::vector<ScoredExamples>& scored,
                                     const std::vector<int64_t>& clone_examples,
                                     absl::Span<void* const> outputs) {
   std::vector<ScoreCount> histogram;

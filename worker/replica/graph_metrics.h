@@ -38,7 +38,7 @@ struct ScoredExamples {
 
 // Returns the histogram of the scores of all clones; clone c has clone_examples[c] examples. It is
 // sorted by bin, and empty if a score is NaN.
-std::vector<ScoreCount> HistogramOf(const std::vector<ScoredExamples>& scored,
+std::vector<ScoreCount> CountScores(const std::vector<ScoredExamples>& scored,
                                     const std::vector<int64_t>& clone_examples,
                                     absl::Span<void* const> outputs);
 

@@ -74,7 +74,7 @@ void GraphResults::Store(const std::vector<int64_t>& clone_examples,
   for (size_t m = 0; m < metrics_.size(); ++m) {
     const Metric& metric = metrics_[m];
     if (!metric.scored.empty()) {
-      result->metrics[m].histogram = HistogramOf(metric.scored, clone_examples, outputs);
+      result->metrics[m].histogram = CountScores(metric.scored, clone_examples, outputs);
       continue;
     }
     result->metrics[m].sum = value(metric.sum);

@@ -156,7 +156,7 @@ class Trained {
       EXPECT_TRUE(digest->Update(batch->loaded).ok());
       batch->loaded.digest = digest.get();
       for (const uint32_t row_set : {set, RowSets::kEvaluationSet}) {
-        replica_.rows()->Prepare(row_set, &KeysOf(batch->loaded));
+        replica_.rows()->Prepare(row_set, &GetKeys(batch->loaded));
         FillRows(row_set, groups_, &replica_);
       }
     }

@@ -170,7 +170,7 @@ std::optional<float> Replica::ClipGradients(const LoadedBatch& batch, uint32_t s
                                       table_[groups_[g].slices[i]].num_elements});
     }
   }
-  if (rows_ != nullptr && !rows_->AddSquares(RowKeysOf(batch), &sum_of_squares))
+  if (rows_ != nullptr && !rows_->AddSquares(GetRowKeys(batch), &sum_of_squares))
     return std::nullopt;
   const float scale = ClipScale(sum_of_squares, clip_by_global_norm_);
   if (!finite || !std::isfinite(scale)) return std::nullopt;
@@ -193,7 +193,7 @@ std::unique_ptr<BatchDigest> Replica::MakeDigest() const {
 absl::Status Replica::Evaluate(const LoadedBatch& batch, uint32_t parameter_set,
                                BatchResult* result) {
   if (rows_ != nullptr && asked_ == nullptr) {
-    program_->UseRows(rows_->RowsOf(RowSets::kEvaluationSet, KeysOf(batch)));
+    program_->UseRows(rows_->GetRows(RowSets::kEvaluationSet, GetKeys(batch)));
   }
   return program_->Evaluate(batch, parameters_[parameter_set], VersionsOf(parameter_set), result);
 }
@@ -209,7 +209,7 @@ absl::Status Replica::Train(const LoadedBatch& batch, uint32_t parameter_set,
   arguments.contributions = contributions_[contribution_set];
   arguments.versions = VersionsOf(parameter_set);
   if (rows_ != nullptr && asked_ == nullptr) {
-    program_->UseRows(rows_->RowsOf(parameter_set, KeysOf(batch)));
+    program_->UseRows(rows_->GetRows(parameter_set, GetKeys(batch)));
   }
   absl::Status status = program_->Train(
       arguments, &result_,
@@ -228,7 +228,8 @@ absl::Status Replica::Train(const LoadedBatch& batch, uint32_t parameter_set,
   const bool finite = scale.has_value();
   for (uint32_t g = 0; g < groups_.size(); ++g) {
     if (groups_[g].buckets) {
-      HandOver(g, finite && rows_->Encode(contribution_set, g, RowKeysOf(batch), *scale), on_group);
+      HandOver(g, finite && rows_->Encode(contribution_set, g, GetRowKeys(batch), *scale),
+               on_group);
     } else if (state_[g].needs > 0 && clip_by_global_norm_ > 0) {
       HandOver(g, finite, on_group);
     } else if (state_[g].needs == 0 && groups_[g].versioned) {  // waits for nothing

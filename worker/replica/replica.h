@@ -129,8 +129,8 @@ class Replica {
   // Returns whether the rows that the batch asked for are gone, so nothing may come of it.
   bool IsDropped() const { return asked_ != nullptr && asked_->are_gone(); }
   // Returns the keys of the rows of a batch that is computed. There are tables.
-  const BatchKeys& RowKeysOf(const LoadedBatch& batch) const {
-    return asked_ != nullptr ? asked_->keys() : KeysOf(batch);
+  const BatchKeys& GetRowKeys(const LoadedBatch& batch) const {
+    return asked_ != nullptr ? asked_->keys() : GetKeys(batch);
   }
   void SettleParts(uint32_t variable, uint64_t num_elements, uint32_t set, OnGroup on_group);
 

@@ -75,12 +75,12 @@ void RowSets::Prepare(uint32_t index, const BatchKeys* keys) {
   }
 }
 
-bool RowSets::IsOf(uint32_t set, const BatchKeys& keys) const {
+bool RowSets::IsPreparedFor(uint32_t set, const BatchKeys& keys) const {
   return sets_[set].is_of_batch && sets_[set].epoch == keys.epoch() &&
          sets_[set].index == keys.index();
 }
 
-absl::Span<const TableRows> RowSets::RowsOf(uint32_t index, const BatchKeys& keys) {
+absl::Span<const TableRows> RowSets::GetRows(uint32_t index, const BatchKeys& keys) {
   const Set& set = sets_[index];
   for (size_t t = 0; t < rows_.size(); ++t) {
     rows_[t] = {&keys.tables()[t], static_cast<const float*>(set.values[t].data()),

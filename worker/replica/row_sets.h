@@ -34,7 +34,7 @@ class RowSets {
   // for versions. The rows are in the set once every group of buckets has been pulled with pulls().
   void Prepare(uint32_t set, const BatchKeys* keys);
   // Returns whether the set was prepared for this batch.
-  bool IsOf(uint32_t set, const BatchKeys& keys) const;
+  bool IsPreparedFor(uint32_t set, const BatchKeys& keys) const;
   // Returns the value of Exchange::pull_rows for a group of buckets.
   const RowPull* pulls(uint32_t set, uint32_t group) const {
     return sets_[set].pulls[group].data();
@@ -42,7 +42,7 @@ class RowSets {
 
   // Returns the rows of the set's batch, one entry for each of the program's lookups. `keys` are
   // that batch's.
-  absl::Span<const TableRows> RowsOf(uint32_t set, const BatchKeys& keys);
+  absl::Span<const TableRows> GetRows(uint32_t set, const BatchKeys& keys);
 
   // Makes the payloads of a group from the program's gradients of the last batch, which had these
   // keys, times `scale`. Returns false if a gradient is not finite.

@@ -155,10 +155,10 @@ TEST_F(RowSetsTest, ABatchPushesTheGradientsOfItsRowsToTheirBuckets) {
        {std::vector<int64_t>{5, 3, 5, 9, 12, 40}, {7}, {}, {1, 2, 3, 4, 5, 6, 7, 8, 9}}) {
     MakeBatch(static_cast<int64_t>(keys.size()), keys);
     RowSets& rows = *replica_.rows();
-    EXPECT_FALSE(rows.IsOf(1, KeysOf(batch_)));
-    rows.Prepare(1, &KeysOf(batch_));
-    EXPECT_TRUE(rows.IsOf(1, KeysOf(batch_)));
-    EXPECT_FALSE(rows.IsOf(0, KeysOf(batch_)));
+    EXPECT_FALSE(rows.IsPreparedFor(1, GetKeys(batch_)));
+    rows.Prepare(1, &GetKeys(batch_));
+    EXPECT_TRUE(rows.IsPreparedFor(1, GetKeys(batch_)));
+    EXPECT_FALSE(rows.IsPreparedFor(0, GetKeys(batch_)));
     Pull(1);
     const Pushed pushed = Train(&replica_, 1);
     EXPECT_THAT(pushed.finite, ElementsAre(true, true));
@@ -174,9 +174,9 @@ TEST_F(RowSetsTest, ABatchPushesTheGradientsOfItsRowsToTheirBuckets) {
 
 TEST_F(RowSetsTest, WithoutABatchASetPullsVersionsOnly) {
   MakeBatch(1, {1, 2, 3});
-  replica_.rows()->Prepare(0, &KeysOf(batch_));
+  replica_.rows()->Prepare(0, &GetKeys(batch_));
   replica_.rows()->Prepare(0, nullptr);
-  EXPECT_FALSE(replica_.rows()->IsOf(0, KeysOf(batch_)));
+  EXPECT_FALSE(replica_.rows()->IsPreparedFor(0, GetKeys(batch_)));
   for (uint32_t g = 0; g < groups_.size(); ++g) {
     for (size_t i = 0; groups_[g].buckets && i < groups_[g].slices.size(); ++i) {
       EXPECT_EQ(replica_.rows()->pulls(0, g)[i].num_keys, 0u);
@@ -186,10 +186,10 @@ TEST_F(RowSetsTest, WithoutABatchASetPullsVersionsOnly) {
 
 TEST_F(RowSetsTest, EvaluationHasItsOwnRows) {
   MakeBatch(1, {6});
-  replica_.rows()->Prepare(RowSets::kEvaluationSet, &KeysOf(batch_));
+  replica_.rows()->Prepare(RowSets::kEvaluationSet, &GetKeys(batch_));
   Pull(RowSets::kEvaluationSet);
   MakeBatch(2, {4});
-  replica_.rows()->Prepare(0, &KeysOf(batch_));
+  replica_.rows()->Prepare(0, &GetKeys(batch_));
   Pull(0);
   BatchResult result;
   ASSERT_TRUE(replica_.Evaluate(batch_, 0, &result).ok());
@@ -198,7 +198,7 @@ TEST_F(RowSetsTest, EvaluationHasItsOwnRows) {
 
 TEST_F(RowSetsTest, AGroupWithAGradientThatIsNotFiniteIsNotFinite) {
   MakeBatch(1, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
-  replica_.rows()->Prepare(0, &KeysOf(batch_));
+  replica_.rows()->Prepare(0, &GetKeys(batch_));
   Pull(0);
   int num_broken = 0;
   for (uint32_t g = 0; g < groups_.size(); ++g) {
@@ -223,8 +223,8 @@ TEST_F(RowSetsTest, AGroupWithAGradientThatIsNotFiniteIsNotFinite) {
 TEST_F(RowSetsTest, RowsAreClippedTogetherWithTheOtherGradients) {
   Replica clipping(&program_, &table_, &groups_, /*clip_by_global_norm=*/1);
   MakeBatch(1, {2});
-  clipping.rows()->Prepare(0, &KeysOf(batch_));
-  replica_.rows()->Prepare(0, &KeysOf(batch_));
+  clipping.rows()->Prepare(0, &GetKeys(batch_));
+  replica_.rows()->Prepare(0, &GetKeys(batch_));
   Pull(0);
   for (uint32_t g = 0; g < groups_.size(); ++g) {
     for (size_t i = 0; groups_[g].buckets && i < groups_[g].slices.size(); ++i) {

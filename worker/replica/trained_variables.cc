@@ -93,7 +93,7 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> OpenCheckpoint(FileSystem* file_syst
   ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, directory->List());
   for (const CheckpointName& name : names) {
     if (name.step != *step) continue;
-    return Checkpoint::Open(*file_system, directory->PathOf(name.ToString()),
+    return Checkpoint::Open(*file_system, directory->GetPath(name.ToString()),
                             Checkpoint::Verify::kIndex);
   }
   return absl::NotFoundError(

@@ -21,7 +21,7 @@ struct IdColumn {
 };
 
 // Returns the name of the field for a column with this name.
-inline std::string FieldNameOf(const IdColumn& ids, absl::string_view column) {
+inline std::string GetFieldName(const IdColumn& ids, absl::string_view column) {
   return ids.name.empty() ? std::string(column) : ids.name;
 }
 

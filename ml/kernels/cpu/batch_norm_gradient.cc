@@ -29,7 +29,7 @@ void Combine(const ChannelView& view, LaneSums* sums) {
   sums->fill(total);
 }
 
-absl::StatusOr<Bounds> BoundsOf(const CpuRequest& request) {
+absl::StatusOr<Bounds> ComputeBounds(const CpuRequest& request) {
   const absl::StatusOr<Activation> activation =
       ActivationFromName(request.attributes().GetString("activation", "none"));
   if (!activation.ok()) return activation.status();

@@ -43,7 +43,7 @@ struct Bounds {
 };
 
 // Returns the bounds of the attribute `activation`: none, relu or relu6.
-absl::StatusOr<Bounds> BoundsOf(const CpuRequest& request);
+absl::StatusOr<Bounds> ComputeBounds(const CpuRequest& request);
 
 // Computes a and c of y = a * x + c for a group, from the moments rounded to float, so that the
 // forward and the backward pass use the same values.

@@ -166,7 +166,7 @@ KernelOr CreateBatchNorm(const CpuRequest& request) {
   if (request.num_inputs() == 6 && request.input(5) != request.input(0)) {
     return request.Invalid("want x and the residual alike");
   }
-  const absl::StatusOr<Bounds> bounds = BoundsOf(request);
+  const absl::StatusOr<Bounds> bounds = ComputeBounds(request);
   if (!bounds.ok()) return bounds.status();
   return std::make_unique<BatchNormKernel>(request, *bounds);
 }
@@ -177,7 +177,7 @@ KernelOr CreateBatchNormGrad(const CpuRequest& request) {
   if (request.input(0) != request.input(4) || request.input(0) != request.output(0)) {
     return request.Invalid("want x, dy and dx alike");
   }
-  const absl::StatusOr<Bounds> bounds = BoundsOf(request);
+  const absl::StatusOr<Bounds> bounds = ComputeBounds(request);
   if (!bounds.ok()) return bounds.status();
   const bool has_activation = request.attributes().GetString("activation", "none") != "none";
   if (has_activation != (request.num_inputs() == 6)) {

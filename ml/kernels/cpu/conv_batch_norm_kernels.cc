@@ -149,7 +149,7 @@ KernelOr CreateConvBatchNormGrad(const CpuRequest& request) {
       request.attributes(), request.input(kX).shape, request.input(kWeights).shape);
   if (!shape.ok()) return request.Invalid(shape.status().message());
   if (absl::Status status = CheckSpecs(request, *shape); !status.ok()) return status;
-  const absl::StatusOr<Bounds> bounds = BoundsOf(request);
+  const absl::StatusOr<Bounds> bounds = ComputeBounds(request);
   if (!bounds.ok()) return bounds.status();
   ConvBatchNormGradKernel::Parts parts{};
   parts.shape = *shape;

@@ -60,17 +60,17 @@ cudaEvent_t EventOf(const Device::Event& event) {
 
 }  // namespace
 
-absl::Status StatusOf(cudaError_t error, absl::string_view call) {
+absl::Status ToStatus(cudaError_t error, absl::string_view call) {
   if (error == cudaSuccess) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("CUDA: ", call, ": ", cudaGetErrorString(error)));
 }
 
-absl::Status StatusOf(cublasStatus_t status, absl::string_view call) {
+absl::Status ToStatus(cublasStatus_t status, absl::string_view call) {
   if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("cuBLAS: ", call, ": ", cublasLtGetStatusString(status)));
 }
 
-absl::Status StatusOf(cudnnStatus_t status, absl::string_view call) {
+absl::Status ToStatus(cudnnStatus_t status, absl::string_view call) {
   if (status == CUDNN_STATUS_SUCCESS) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("cuDNN: ", call, ": ", cudnnGetErrorString(status)));
 }
@@ -162,7 +162,7 @@ absl::StatusOr<void*> CudaDevice::Allocate(size_t bytes) {
                                                      total >> 20, " MiB left, ", size >> 20,
                                                      " MiB are needed; take a smaller batch_size"));
   }
-  RETURN_IF_ERROR(StatusOf(error, "cudaMalloc"));
+  RETURN_IF_ERROR(ToStatus(error, "cudaMalloc"));
   sizes_[data] = size;
   return data;
 }
@@ -191,7 +191,7 @@ void CudaDevice::CopyFromHost(void* to, const void* from, size_t bytes) {
 }
 
 void CudaDevice::CopyToHost(Queue queue, void* to, const void* from, size_t bytes) {
-  CudaQueue& on = QueueOf(queue);
+  CudaQueue& on = GetQueue(queue);
   on.Note(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, on.stream));
 }
 
@@ -212,12 +212,12 @@ absl::StatusOr<std::unique_ptr<Device::Event>> CudaDevice::NewEvent() {
 }
 
 void CudaDevice::Record(Queue queue, Event* event) {
-  compute_.Note(cudaEventRecord(EventOf(*event), QueueOf(queue).stream));
+  compute_.Note(cudaEventRecord(EventOf(*event), GetQueue(queue).stream));
 }
 
 void CudaDevice::Await(Queue queue, const Event& event) {
   if (queue == Queue::kDownload) is_download_recorded_ = true;
-  compute_.Note(cudaStreamWaitEvent(QueueOf(queue).stream, EventOf(event), 0));
+  compute_.Note(cudaStreamWaitEvent(GetQueue(queue).stream, EventOf(event), 0));
 }
 
 absl::Status CudaDevice::StartRecording() {
@@ -228,17 +228,17 @@ absl::Status CudaDevice::StartRecording() {
       cudaStreamBeginCapture(compute_.stream, cudaStreamCaptureModeThreadLocal);
   is_recording_ = error == cudaSuccess;
   if (!is_recording_) (void)cudaGetLastError();  // not an error of a launch
-  return StatusOf(error, "cudaStreamBeginCapture");
+  return ToStatus(error, "cudaStreamBeginCapture");
 }
 
 // Uploads the graph to the GPU now, so that the first replay is as fast as the others. After a
 // failure it clears CUDA's last error, which the next launch would otherwise return as its own.
 absl::StatusOr<std::unique_ptr<Device::Recording>> CudaDevice::Instantiate(cudaGraph_t graph) {
   cudaGraphExec_t executable = nullptr;
-  absl::Status status = StatusOf(cudaGraphInstantiate(&executable, graph, 0), "a graph");
+  absl::Status status = ToStatus(cudaGraphInstantiate(&executable, graph, 0), "a graph");
   if (status.ok()) {
     auto recording = std::make_unique<CudaRecording>(executable);
-    status = StatusOf(cudaGraphUpload(executable, compute_.stream), "a graph's upload");
+    status = ToStatus(cudaGraphUpload(executable, compute_.stream), "a graph's upload");
     if (status.ok()) return {std::move(recording)};
   }
   (void)cudaGetLastError();
@@ -279,9 +279,9 @@ absl::Status CudaDevice::Synchronize() {
   return status();
 }
 
-void CudaDevice::Note(cublasStatus_t status) { NoteLibraryError(StatusOf(status, "a product")); }
+void CudaDevice::Note(cublasStatus_t status) { NoteLibraryError(ToStatus(status, "a product")); }
 
-void CudaDevice::Note(cudnnStatus_t status) { NoteLibraryError(StatusOf(status, "a convolution")); }
+void CudaDevice::Note(cudnnStatus_t status) { NoteLibraryError(ToStatus(status, "a convolution")); }
 
 void CudaDevice::NoteLibraryError(const absl::Status& status) {
   if (status.ok()) return;
@@ -292,7 +292,7 @@ void CudaDevice::NoteLibraryError(const absl::Status& status) {
 
 // An error of a kernel is returned by the next call on its stream. A GPU that waits for this one in
 // its own queue makes no such call, so this device queries its stream.
-void CudaDevice::NoteErrorsOf(CudaQueue* queue) {
+void CudaDevice::NoteErrors(CudaQueue* queue) {
   const cudaError_t error = cudaStreamQuery(queue->stream);
   if (error == cudaErrorNotReady) {
     (void)cudaGetLastError();  // not an error of a launch
@@ -304,18 +304,18 @@ void CudaDevice::NoteErrorsOf(CudaQueue* queue) {
 absl::Status CudaDevice::status() {
   MutexLock lock(&mutex_);
   if (!is_recording_) {
-    NoteErrorsOf(&compute_);
-    NoteErrorsOf(&download_);
-    NoteErrorsOf(&group_);
+    NoteErrors(&compute_);
+    NoteErrors(&download_);
+    NoteErrors(&group_);
   }
   return ErrorsLocked();
 }
 
 absl::Status CudaDevice::ErrorsLocked() {
   if (!library_status_.ok()) return library_status_;
-  RETURN_IF_ERROR(StatusOf(compute_.error.load(), "a step on the GPU"));
-  RETURN_IF_ERROR(StatusOf(group_.error.load(), "a sum over GPUs"));
-  return StatusOf(download_.error.load(), "a copy to the host");
+  RETURN_IF_ERROR(ToStatus(compute_.error.load(), "a step on the GPU"));
+  RETURN_IF_ERROR(ToStatus(group_.error.load(), "a sum over GPUs"));
+  return ToStatus(download_.error.load(), "a copy to the host");
 }
 
 }  // namespace shoal::cuda

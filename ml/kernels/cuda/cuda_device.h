@@ -19,11 +19,11 @@
 namespace shoal::cuda {
 
 // Return OK for success, otherwise Internal with the name of the call.
-absl::Status StatusOf(cudaError_t error, absl::string_view call);
-absl::Status StatusOf(cublasStatus_t status, absl::string_view call);
-absl::Status StatusOf(cudnnStatus_t status, absl::string_view call);
+absl::Status ToStatus(cudaError_t error, absl::string_view call);
+absl::Status ToStatus(cublasStatus_t status, absl::string_view call);
+absl::Status ToStatus(cudnnStatus_t status, absl::string_view call);
 
-#define RETURN_IF_LIBRARY_ERROR(call) RETURN_IF_ERROR(::shoal::cuda::StatusOf((call), #call))
+#define RETURN_IF_LIBRARY_ERROR(call) RETURN_IF_ERROR(::shoal::cuda::ToStatus((call), #call))
 
 // Returns the number of GPUs; 0 without a driver.
 int NumDevices();
@@ -71,9 +71,9 @@ class CudaDevice final : public Device {
   explicit CudaDevice(int index) : index_(index) {}
   absl::Status Start();
   absl::StatusOr<std::unique_ptr<Recording>> Instantiate(cudaGraph_t graph);
-  void NoteErrorsOf(CudaQueue* queue);
+  void NoteErrors(CudaQueue* queue);
   absl::Status ErrorsLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  CudaQueue& QueueOf(Queue queue) {
+  CudaQueue& GetQueue(Queue queue) {
     return queue == Queue::kCompute ? compute_ : queue == Queue::kDownload ? download_ : group_;
   }
   void ReleaseCache() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -14,12 +14,12 @@ namespace shoal::cuda {
 namespace {
 
 // For a communicator that does not block, an operation in progress is not an error.
-absl::Status StatusOf(ncclResult_t result, absl::string_view call) {
+absl::Status ToStatus(ncclResult_t result, absl::string_view call) {
   if (result == ncclSuccess || result == ncclInProgress) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("NCCL: ", call, ": ", ncclGetErrorString(result)));
 }
 
-#define RETURN_IF_NCCL_ERROR(call) RETURN_IF_ERROR(StatusOf((call), #call))
+#define RETURN_IF_NCCL_ERROR(call) RETURN_IF_ERROR(ToStatus((call), #call))
 
 class NcclCommunicator final : public Communicator {
  public:
@@ -62,7 +62,7 @@ class NcclCommunicator final : public Communicator {
   absl::StatusOr<bool> HasStarted() override {
     ncclResult_t state = ncclSuccess;
     RETURN_IF_NCCL_ERROR(ncclCommGetAsyncError(communicator_, &state));
-    RETURN_IF_ERROR(StatusOf(state, "a call under way"));
+    RETURN_IF_ERROR(ToStatus(state, "a call under way"));
     return state == ncclSuccess;
   }
   void Abort() override {
@@ -88,7 +88,7 @@ absl::Status StartOpening(const std::vector<std::unique_ptr<NcclCommunicator>>& 
   for (int r = 0; r < num_ranks && status.ok(); ++r) {
     status = communicators[static_cast<size_t>(r)]->StartOpening(num_ranks, id, r);
   }
-  const absl::Status ended = StatusOf(ncclGroupEnd(), "ncclGroupEnd");
+  const absl::Status ended = ToStatus(ncclGroupEnd(), "ncclGroupEnd");
   return status.ok() ? ended : status;
 }
 
