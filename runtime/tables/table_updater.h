@@ -32,8 +32,8 @@ struct TableOptions {
   InitializerSpec initializer;
   // A row is stored once this many updates have touched its key; 0 and 1: from the first on.
   uint32_t min_count = 0;
-  // A row that the last `idle_updates` updates of its bucket did not touch is dropped: its value is
-  // the initial one again. 0: rows are never dropped.
+  // A row that more than `idle_updates` updates of its bucket did not touch is dropped: its value
+  // is the initial one again. 0: rows are never dropped.
   uint32_t idle_updates = 0;
 };
 
