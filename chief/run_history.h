@@ -84,8 +84,9 @@ class RunHistory {
   // The last subject, and the number of its event.
   std::string subject_ ABSL_GUARDED_BY(mutex_);
   uint64_t event_of_subject_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::deque<RunPage::Event> events_ ABSL_GUARDED_BY(mutex_);            // The newest first,
-  std::deque<RunPage::Checkpoint> checkpoints_ ABSL_GUARDED_BY(mutex_);  // as these.
+  // Both have the newest entry first.
+  std::deque<RunPage::Event> events_ ABSL_GUARDED_BY(mutex_);
+  std::deque<RunPage::Checkpoint> checkpoints_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace shoal

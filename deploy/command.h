@@ -22,7 +22,7 @@ struct Command {
 // returns an error code.
 int RunCommand(const std::vector<Command>& commands, absl::Span<const std::string> args);
 
-// What `shoal --help` prints.
+// Returns the text of `shoal --help`.
 std::string CommandHelp(const std::vector<Command>& commands);
 
 }  // namespace shoal

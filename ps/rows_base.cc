@@ -86,7 +86,7 @@ void RowsBase::Add(const SnapshotLineage& lineage, const Snapshot& snapshot, uin
   for (const SliceStoreEvents::CutPart& part : snapshot.parts) {
     if (part.rows != nullptr) link.versions[part.slice] = part.version;
   }
-  // From here on, checkpoints need not name the shards before a new base.
+  // Checkpoints need not name the shards before a new base any more.
   if (continued_.empty()) published_.clear();
   written_ = continued_;
   written_.push_back(std::move(link));

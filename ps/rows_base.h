@@ -45,7 +45,7 @@ class RowsBase {
   struct Link {
     ShardBase shard;
     uint64_t num_rows = 0;
-    std::map<uint32_t, uint64_t> versions;  // of the buckets, by slice
+    std::map<uint32_t, uint64_t> versions;  // the buckets' versions, keyed by slice
   };
 
   // Takes over the shard that was written last if its checkpoint is published.

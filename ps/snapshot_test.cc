@@ -495,7 +495,7 @@ TEST(SnapshotTest, AnotherRunStartsWithTheRowsOfChanges) {
     ASSERT_OK_AND_ASSIGN(name, run.Save());
   }
   ASSERT_THAT(BasesOf(disk, name), SizeIs(2));
-  std::map<uint32_t, BucketRows> first;  // of the first number of ps
+  std::map<uint32_t, BucketRows> first;  // the rows that the first number of ps has
   for (const uint32_t num_ps : {1, 4}) {
     Cluster tuned(&disk, num_ps);
     ASSERT_OK(tuned.StartFrom(2, std::string(kRoot) + "/" + name));

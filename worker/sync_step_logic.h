@@ -202,7 +202,7 @@ class SyncStepLogic {
   bool was_reported_ = false;                  // since the last Next
   std::set<uint64_t> evaluated_;               // blocks at step_ that are under way or acknowledged
   uint64_t evaluations_left_ = 0;              // evaluations under way
-  std::vector<uint32_t> missing_positions_;    // as last received
+  std::vector<uint32_t> missing_positions_;    // those last received
   bool received_missing_ = false;              // received since they were last considered
   std::vector<Ticket> tickets_;
   std::vector<uint32_t> action_groups_;

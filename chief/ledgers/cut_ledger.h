@@ -113,7 +113,7 @@ class CutLedger {
   };
 
   const uint32_t num_ps_;
-  std::vector<Part> parts_;  // By ps.
+  std::vector<Part> parts_;  // Keyed by ps.
   uint64_t durable_version_ = 0;
   std::string durable_directory_;
   std::map<uint64_t, Cut> cuts_;

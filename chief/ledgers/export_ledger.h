@@ -43,7 +43,7 @@ class ExportLedger {
 
   const uint64_t every_;
   uint64_t num_cuts_ = 0;
-  std::map<uint64_t, Export> exports_;  // By version.
+  std::map<uint64_t, Export> exports_;  // Keyed by version.
 };
 
 }  // namespace shoal

@@ -37,12 +37,12 @@ class TableMemoryLedger {
   struct Sample {
     absl::Time time;
     uint64_t used = 0;
-    std::map<std::string, uint64_t> rows;  // by table
+    std::map<std::string, uint64_t> rows;  // keyed by table
   };
   struct Ps {
     uint64_t lineage = 0;
     v1::PsMemory memory;         // the newest report
-    std::deque<Sample> samples;  // of the last seconds, the oldest first; never empty
+    std::deque<Sample> samples;  // reports of the last seconds, the oldest first; never empty
 
     double BytesPerSecond() const;
     double RowsPerSecond(const std::string& table) const;

@@ -230,7 +230,7 @@ class AsyncRunTest : public ::testing::Test {
   uint64_t steps_in_shard_ = 0;    // the number of updates in its shard of a cut
   uint32_t first_kept_epoch_ = 0;  // The value in the last command to a ps.
   int restarts_ = 0;
-  std::vector<std::string> written_;  // by Settle
+  std::vector<std::string> written_;  // set by Settle
   std::vector<std::string> notes_;
   std::vector<uint32_t> loads_;
   v1::Manifest manifest_;

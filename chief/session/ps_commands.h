@@ -46,7 +46,7 @@ class PsCommands {
   SessionContext& context_;
   const BadBatchDecisions& decisions_;
   const ModelExports& exports_;
-  std::map<std::string, absl::Time> next_due_;  // By command.
+  std::map<std::string, absl::Time> next_due_;  // Keyed by command.
 };
 
 }  // namespace shoal

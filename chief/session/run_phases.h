@@ -71,7 +71,7 @@ class RunPhases {
   v1::RunState state_;
   bool is_asked_to_stop_ = false;
   bool steps_have_ended_ = false;
-  absl::Status ends_with_;  // Of EndWith.
+  absl::Status ends_with_;  // Set by EndWith.
   bool unless_trained_ = false;
   bool is_fenced_ = false;
 };

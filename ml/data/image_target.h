@@ -13,8 +13,8 @@ namespace shoal {
 
 struct ImageTargetOptions {
   int64_t height = 0;    // in pixels; 0: the first image's height, which all images must have
-  int64_t width = 0;     // likewise
-  int64_t channels = 0;  // likewise
+  int64_t width = 0;     // the same
+  int64_t channels = 0;  // the same
 };
 
 // Reads encoded images and brings all of them to one size. Immutable and copyable.

@@ -105,7 +105,8 @@ bool IsInHostMemory(const PlanStep& step, const DeviceBackends& backends);
 // (border_copies.cc). These ops have no kernel; the executor makes the copies itself.
 inline constexpr char kCopyToHost[] = "CopyToHost";      // a step of the device that has the value
 inline constexpr char kCopyFromHost[] = "CopyFromHost";  // a step of the device that reads it
-inline constexpr char kCopyFromPeer[] = "CopyFromPeer";  // likewise
+// A copy between two devices, without the host: a step of the device that reads the value.
+inline constexpr char kCopyFromPeer[] = "CopyFromPeer";
 void InsertBorderCopies(const DeviceBackends& backends, Plan* plan);
 
 // The passes of group sums (group_sums.cc), in this order. FindGroup opens the group of the devices

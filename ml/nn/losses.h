@@ -16,9 +16,9 @@ enum class LossKind {
   kSigmoidCrossEntropy,        // logits and labels in [0, 1] of one shape
   kLog,                        // predictions in (0, 1) and labels in [0, 1] of one shape
   kMeanSquaredError,           // predictions and targets, broadcast against each other
-  kAbsoluteDifference,         // of one shape
+  kAbsoluteDifference,         // both of one shape
   kHinge,                      // logits and labels in {0, 1} of one shape
-  kHuber,                      // of one shape
+  kHuber,                      // both of one shape
   // 1 - the sum over the last axis of predictions * labels, which should be unit vectors
   kCosineDistance,
 };

@@ -50,7 +50,7 @@ class ShardWriter {
   struct Bucket {
     std::string table;
     uint32_t index = 0;
-    uint64_t dim = 0;            // of the values in BucketRows::rows
+    uint64_t dim = 0;            // floats of a value in BucketRows::rows
     std::vector<RowSlot> slots;  // those that follow each value, in this order
     uint64_t num_rows = 0;
     uint64_t num_counted = 0;

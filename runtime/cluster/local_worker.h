@@ -12,7 +12,7 @@ namespace shoal {
 
 // The number of a worker among the workers of its host, and how its launcher assigns GPUs to them.
 struct LocalWorker {
-  uint32_t index = 0;  // From 0.
+  uint32_t index = 0;  // Counted from 0.
   // False: the launcher numbers all tasks of the host, and tasks of other jobs may come before the
   // workers. The workers' numbers still follow one another.
   bool is_exact = true;

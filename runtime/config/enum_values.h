@@ -21,7 +21,7 @@ struct ExpandedText {
   // know, with those that it knows, or a message that is not closed. Protobuf's parser reports all
   // other errors.
   std::string error;
-  int error_line = 0;  // From 0.
+  int error_line = 0;  // Counted from 0.
 };
 
 // Reads the text proto of a message of this type up to the first error.

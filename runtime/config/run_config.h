@@ -76,7 +76,7 @@ v1::RunConfig SharedByAllTasks(const v1::RunConfig& run);
 
 struct RunDifference {
   std::string field;  // "optimizer.learning_rate"
-  std::string first;  // As text proto; "unset".
+  std::string first;  // The value as text proto, or "unset".
   std::string second;
 };
 // Returns the first field in which two runs differ, if any.

@@ -86,7 +86,7 @@ void ExchangeAttempts::ChooseParts() {
   has_more_ = false;
   const bool is_divided = group_->buckets && !asks_for_room_;
   uint64_t request_bytes = 0, reply_bytes = 0;
-  // Whether the message has room. What is first always does.
+  // Returns whether the message has room; its first part always does.
   const auto has_room = [is_divided](uint64_t bytes, uint64_t more) {
     return !is_divided || bytes == 0 || bytes + more <= kDefaultMaxBulkPayloadBytes;
   };

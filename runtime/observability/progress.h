@@ -46,11 +46,11 @@ struct ProgressPlan {
 
 // An applied step.
 struct ProgressStep {
-  uint64_t step = 0;   // From 1.
-  uint32_t epoch = 0;  // From 0.
+  uint64_t step = 0;   // Counted from 1.
+  uint32_t epoch = 0;  // Counted from 0.
   double loss = 0;
   std::optional<double> accuracy;
-  uint64_t examples = 0;  // Of this step.
+  uint64_t examples = 0;  // The examples of this step.
   // Other metrics by name, those without a value included.
   std::map<std::string, std::optional<double>> named = {};
 };

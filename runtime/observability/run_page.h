@@ -86,7 +86,7 @@ struct RunPage {
   double seconds_waiting = 0;
   uint64_t step = 0;
   uint64_t last_step = 0;            // 0: unknown
-  std::optional<uint32_t> epoch;     // From 0.
+  std::optional<uint32_t> epoch;     // Counted from 0.
   uint32_t num_epochs = 0;           // 0: unknown
   double steps_per_second = 0;       // Over the last seconds; 0: there was no step.
   double mean_steps_per_second = 0;  // Since training began.

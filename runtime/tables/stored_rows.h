@@ -86,7 +86,7 @@ class BucketCut {
   // Returns everything.
   BucketRows ReadAll() const;
 
-  // From now on, changes of the bucket cost nothing for this cut, which must not be read any more.
+  // Ends the cut, which must not be read any more: later changes of the bucket keep nothing for it.
   void Release();
 
   // The bytes that are kept because rows have changed. The caller holds the mutex of the rows.

@@ -122,10 +122,10 @@ class Bucket : public ContributionSum {
   const TableUpdater& updater_;
   const size_t dim_;
   TableCounts* const counts_;
-  int64_t counted_rows_ = 0;  // what counts_ contains of this bucket
+  int64_t counted_rows_ = 0;  // this bucket's share of counts_
   int64_t counted_bytes_ = 0;
   std::shared_ptr<StoredRows> rows_;  // another one after each Load
-  size_t scanned_ = 0;                // where the search for idle rows continues
+  size_t scanned_ = 0;                // the search for idle rows continues here
   TableUpdater::Scratch scratch_;
   std::vector<float> some_gradients_;
   std::vector<uint64_t> idle_;

@@ -40,7 +40,7 @@ struct BatchReport {
   double regularization = 0;  // regularization loss at the values the batch was computed from
   uint64_t correct = 0;
   uint64_t examples = 0;
-  MetricSums metrics;  // without histograms
+  MetricSums metrics;  // they have no histograms
 };
 
 // The version of a slice that never receives contributions (UPDATE_KIND_NONE): its value is valid

@@ -43,7 +43,7 @@ struct SliceStoreEvents {
     VersionBufferRef value;
     // All slots one after another (see VariableUpdater::slot_stride); null if there are none.
     VersionBufferRef slots;
-    std::shared_ptr<BucketCut> rows;    // of a bucket, which has neither value nor slots
+    std::shared_ptr<BucketCut> rows;    // only of a bucket; it has neither value nor slots
     std::vector<EpochBatches> applied;  // ASYNC: the batches that the value contains
     bool completes_cut = false;         // it is the last part of this store
   };

@@ -71,7 +71,7 @@ class FaultRules {
     uint64_t calls = 0;
     uint64_t bytes = 0;
   };
-  std::map<std::pair<std::string, std::string>, Traffic> traffic_;  // By link and method.
+  std::map<std::pair<std::string, std::string>, Traffic> traffic_;  // Keyed by link and method.
 };
 
 }  // namespace shoal

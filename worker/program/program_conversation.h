@@ -26,7 +26,7 @@ struct ProgramWelcome {
   uint32_t num_workers = 1;
   uint64_t seed = 0;
   std::string directory;  // The run's.
-  std::string run_file;   // As text.
+  std::string run_file;   // The run file's text.
 };
 
 // A batch of training data or a block of test data.

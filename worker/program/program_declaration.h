@@ -24,7 +24,7 @@ struct ProgramDeclaration {
   std::string compute_fingerprint;
   v1::RunConfig settings;                   // Only the fields that a program may set.
   std::vector<v1::MetricSpec> metrics;      // "accuracy" may be one of them.
-  std::vector<v1::VariableSpec> variables;  // Without the tables.
+  std::vector<v1::VariableSpec> variables;  // The tables are not among them.
   std::vector<v1::TableConfig> tables;
 };
 

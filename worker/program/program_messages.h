@@ -20,7 +20,7 @@ inline constexpr uint64_t kComputeMagic = 0x314d4752504c4853;  // "SHLPRGM1"
 inline constexpr size_t kMessageHeadBytes = 8;
 
 enum class ProgramMessage : uint32_t {
-  // From the program.
+  // Sent by the program.
   kHello = 1,
   kDeclare = 2,
   kReady = 3,
@@ -28,7 +28,7 @@ enum class ProgramMessage : uint32_t {
   kDone = 5,
   kError = 6,
   kLookUp = 7,
-  // From the worker.
+  // Sent by the worker.
   kWelcome = 17,
   kLayout = 18,
   kTrain = 19,

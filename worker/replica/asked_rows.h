@@ -27,7 +27,7 @@ class AskedRows {
   using Pull = std::function<bool(const BatchKeys& keys)>;
 
   struct Request {
-    size_t lookup = 0;                // of ReplicaProgram::lookups()
+    size_t lookup = 0;                // an index of ReplicaProgram::lookups()
     absl::Span<const uint64_t> keys;  // each once
     float* values = nullptr;          // receives the rows of the keys, in their order
     // Has the gradients of these rows once the batch is computed; null: there are none.
@@ -74,7 +74,7 @@ class AskedRows {
   Pull pull_;
   bool are_gone_ = false;
   std::vector<Asked> asked_;  // in the order of the calls
-  BatchKeys keys_;            // of one call
+  BatchKeys keys_;            // those of one call
   BatchKeys all_keys_;
   std::vector<std::vector<float>> gradients_;  // indexed by lookup
 };

@@ -50,7 +50,7 @@ class CheckpointRows {
   struct WantedBucket {
     std::vector<uint64_t> keys;  // the first `num_sorted` rise; all of them after ReadFor
     size_t num_sorted = 0;
-    std::vector<float> values;  // by key, after ReadFor
+    std::vector<float> values;  // indexed as `keys`, after ReadFor
   };
   struct Table {
     std::unique_ptr<TableUpdater> updater;

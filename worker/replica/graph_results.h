@@ -42,7 +42,7 @@ class GraphResults {
 
  private:
   struct Metric {
-    int sum = -1, weight = -1;  // without a weight: the number of examples
+    int sum = -1, weight = -1;  // no weight: the number of examples
     std::vector<ScoredExamples> scored;
   };
 

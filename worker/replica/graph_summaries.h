@@ -36,7 +36,7 @@ class GraphSummaries {
 
  private:
   struct Summary {
-    BatchSummary tags;  // without values
+    BatchSummary tags;  // its values are empty
     Output value;
     int result = -1;    // index of the result
     int variable = -1;  // index of the contribution
