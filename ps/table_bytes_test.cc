@@ -1,25 +1,18 @@
 // The bytes that a step with a table sends and receives, and a batch whose rows exceed a message.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 
-#include "base/notification.h"
 #include "proto/v1/parameter_service.pb.h"
-#include "proto/v1/variable.pb.h"
 #include "ps/ps_test_cluster.h"
-#include "runtime/exchange/remote_variable_store.h"
-#include "runtime/plan/slice_table.h"
+#include "ps/table_test_worker.h"
 #include "runtime/transport/bulk.h"
-#include "runtime/variables/exchange_groups.h"
-#include "runtime/variables/row_payload.h"
 
 namespace shoal {
 namespace {
@@ -83,103 +76,39 @@ class CountingChannel : public BulkChannel {
 class TableBytesTest : public testing::TestWithParam<PsForm> {
  protected:
   void Load(int64_t dim) {
-    dim_ = dim;
-    v1::VariableSpec item;
-    item.set_name("item");
-    item.add_shape(dim);
-    item.set_dtype(v1::DATA_TYPE_FLOAT32);
-    item.set_trainable(true);
-    item.set_update(v1::UPDATE_KIND_OPTIMIZER);
-    item.mutable_table()->set_buckets(kBuckets);
-    table_ = std::make_unique<SliceTable>(std::move(SliceTable::Create({item}, 512).value()));
-    std::vector<uint32_t> owners;
-    for (uint32_t slice = 0; slice < kBuckets; ++slice) owners.push_back(slice % kNumTestPs);
-    ASSERT_EQ(cluster_.Load(1, true,
-                            [&](v1::LoadSlicesRequest* request) {
-                              request->clear_variables();
-                              *request->add_variables() = item;
-                              request->mutable_shard_map()->clear_owner();
-                              for (const uint32_t owner : owners) {
-                                request->mutable_shard_map()->add_owner(owner);
-                              }
-                            }),
-              absl::OkStatus());
-    RemoteVariableStore::Options options;
-    options.run_id = "0123456789abcdef0123456789abcdef";
-    options.incarnation = kTestWorker0;
-    options.groups = MakeExchangeGroups(*table_, owners);
-    options.connect = [this](const std::string& address) {
-      return std::make_unique<CountingChannel>(cluster_.Connect(address), &traffic_);
-    };
-    store_ = std::make_unique<RemoteVariableStore>(*table_, std::move(options), &cluster_.clock);
-    store_->SetView(cluster_.View(1));
+    table_ = std::make_unique<TestTable>(dim, kBuckets);
+    ASSERT_EQ(
+        cluster_.Load(
+            1, true, [this](v1::LoadSlicesRequest* request) { table_->ReplaceVariables(request); }),
+        absl::OkStatus());
+    worker_ = std::make_unique<TableTestWorker>(
+        &cluster_, table_.get(), 0, [this](std::unique_ptr<BulkChannel> channel) {
+          return std::make_unique<CountingChannel>(std::move(channel), &traffic_);
+        });
   }
 
   // Pushes a gradient of ones for the keys 0 to num_keys - 1 as both contributions of a step, and
   // reads the rows of the version that it makes with the second. Before, no key was touched.
   void Step(uint64_t step, uint64_t num_keys) {
-    std::vector<std::vector<uint64_t>> keys(kBuckets);
-    for (uint64_t key = 0; key < num_keys; ++key) keys[table_->BucketOf(0, key)].push_back(key);
-    for (const uint32_t position : {0, 1}) {
-      for (uint32_t g = 0; g < store_->groups().size(); ++g) {
-        const std::vector<uint32_t>& slices = store_->groups()[g].slices;
-        std::vector<std::string> payloads;
-        std::vector<std::vector<float>> values;
-        for (const uint32_t slice : slices) {
-          const size_t n = keys[slice].size();
-          const std::vector<float> ones(n * static_cast<size_t>(dim_), 1);
-          payloads.emplace_back(RowPayloadBytes(n, static_cast<size_t>(dim_)), '\0');
-          EncodeRows({keys[slice], ones.data()}, static_cast<size_t>(dim_), payloads.back().data());
-          values.emplace_back(ones.size());
-        }
-        std::vector<const void*> push_data;
-        std::vector<uint64_t> push_bytes;
-        std::vector<RowPull> pulls;
-        for (size_t i = 0; i < slices.size(); ++i) {
-          push_data.push_back(payloads[i].data());
-          push_bytes.push_back(payloads[i].size());
-          const std::vector<uint64_t>& wanted = keys[slices[i]];
-          pulls.push_back({wanted.data(), static_cast<uint32_t>(wanted.size()), values[i].data()});
-        }
-        const std::vector<ContributionKind> kinds(slices.size(), ContributionKind::kRows);
-        Exchange exchange;
-        exchange.group = g;
-        exchange.lineage = 1;
-        exchange.push = true;
-        exchange.batch = {static_cast<uint32_t>(step / 2), step % 2 * 2 + position};
-        exchange.step = step;
-        exchange.position = position;
-        exchange.batch_examples = 2;
-        exchange.push_kinds = kinds.data();
-        exchange.push_data = push_data.data();
-        exchange.push_bytes = push_bytes.data();
-        exchange.pull = position == 1;
-        exchange.pull_version = step + 1;
-        exchange.pull_rows = pulls.data();
-        exchange.park = absl::Seconds(20);
-        Notification done;
-        store_->Start(exchange, [&](const ExchangeResult& result) {
-          EXPECT_EQ(result.status, absl::OkStatus());
-          for (const PushOutcome outcome : result.outcomes) {
-            EXPECT_EQ(outcome, PushOutcome::kAccepted);
-          }
-          for (const PulledSlice& pulled : result.pulls) EXPECT_TRUE(pulled.has_value);
-          done.Notify();
-        });
-        done.Wait();
-        for (size_t i = 0; exchange.pull && i < slices.size(); ++i) {
-          EXPECT_EQ(std::count(values[i].begin(), values[i].end(), -0.5f),
-                    static_cast<ptrdiff_t>(values[i].size()));
-        }
-      }
+    std::vector<uint64_t> keys;
+    TableTestWorker::Gradients ones;
+    for (uint64_t key = 0; key < num_keys; ++key) {
+      keys.push_back(key);
+      ones.emplace_back(key, 1.0f);
     }
+    ASSERT_EQ(worker_->Run({&ones, step, 0}, {}), absl::OkStatus());
+    ASSERT_EQ(worker_->Run({&ones, step, 1}, {&keys, step + 1}), absl::OkStatus());
+    num_pushes_ += 2 * static_cast<int>(kBuckets);
+    EXPECT_EQ(worker_->num_outcomes(PushOutcome::kAccepted), num_pushes_);
+    EXPECT_EQ(worker_->rows().size(), num_keys);
+    for (const auto& [key, value] : worker_->rows()) ASSERT_EQ(value, -0.5f) << "key " << key;
   }
 
-  int64_t dim_ = 0;
   PsTestCluster cluster_{GetParam()};
   Traffic traffic_;
-  std::unique_ptr<SliceTable> table_;
-  std::unique_ptr<RemoteVariableStore> store_;
+  std::unique_ptr<TestTable> table_;
+  std::unique_ptr<TableTestWorker> worker_;
+  int num_pushes_ = 0;
 };
 
 INSTANTIATE_TEST_SUITE_P(Forms, TableBytesTest, AllPsForms(), PsFormName);
