@@ -1,17 +1,15 @@
 #include "worker/replica/asked_rows.h"
 
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "proto/v1/variable.pb.h"
 #include "runtime/variables/exchange_groups.h"
-#include "runtime/variables/row_payload.h"
 #include "worker/replica/replica.h"
+#include "worker/replica/two_tables_testing.h"
 
 namespace shoal {
 namespace {
@@ -19,39 +17,19 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::Pair;
 
-constexpr uint64_t kDim = 2;
-
-v1::VariableSpec Spec(const char* name, uint32_t buckets) {
-  v1::VariableSpec spec;
-  spec.set_name(name);
-  spec.add_shape(kDim);
-  spec.set_dtype(v1::DATA_TYPE_FLOAT32);
-  spec.set_trainable(true);
-  spec.set_update(v1::UPDATE_KIND_OPTIMIZER);
-  if (buckets > 0) spec.mutable_table()->set_buckets(buckets);
-  return spec;
-}
-
-// A weight and two tables. A batch asks for rows as `calls` say; the gradient of row i of call c is
-// 100 * c + i.
-class AskingProgram : public ReplicaProgram {
+// A batch asks for rows as `calls` say; the gradient of row i of call c is 100 * c + i.
+class AskingProgram : public TwoTablesProgram {
  public:
   using Call = std::map<size_t, std::vector<uint64_t>>;  // keys by lookup
 
-  const std::vector<v1::VariableSpec>& variables() const override { return variables_; }
   const std::vector<TableLookups>& lookups() const override { return lookups_; }
-  bool contributes(uint32_t variable) const override { return variable == 0; }
   bool asks_for_rows() const override { return true; }
   void UseAskedRows(AskedRows* asked) override { asked_ = asked; }
   const float* RowGradients(size_t lookup) const override { return asked_->gradients(lookup); }
-  absl::Status Prepare(int64_t /*num_examples*/) override { return absl::OkStatus(); }
   absl::Status Train(const TrainArguments& arguments, BatchResult* result, OnFinal on_final,
                      absl::FunctionRef<void()> on_result) override {
     Ask();
-    result->loss_sum = 1;
-    on_result();
-    arguments.contributions[0][0] = arguments.contributions[0][1] = 3;
-    on_final(0, 2);
+    FinishTraining(arguments, result, on_final, on_result);
     return absl::OkStatus();
   }
   absl::Status Evaluate(const LoadedBatch& /*batch*/, absl::Span<const float* const> /*parameters*/,
@@ -62,7 +40,7 @@ class AskingProgram : public ReplicaProgram {
   std::string compute_fingerprint() const override { return "asks"; }
 
   std::vector<Call> calls;
-  std::vector<std::vector<float>> received;  // by call and table
+  std::vector<std::vector<float>> received;  // indexed by call and table
 
  private:
   void Ask() {
@@ -74,9 +52,10 @@ class AskingProgram : public ReplicaProgram {
       std::vector<AskedRows::Request> requests;
       const size_t first = received.size();
       for (const auto& [lookup, keys] : calls[c]) {
-        received.emplace_back(keys.size() * kDim, -1.0f);
-        for (size_t i = 0; i < keys.size() * kDim; ++i) {
-          gradients_[next].push_back(100.0f * static_cast<float>(c) + static_cast<float>(i / kDim));
+        received.emplace_back(keys.size() * kTestDim, -1.0f);
+        for (size_t i = 0; i < keys.size() * kTestDim; ++i) {
+          gradients_[next].push_back(100.0f * static_cast<float>(c) +
+                                     static_cast<float>(i / kTestDim));
         }
         ++next;
       }
@@ -89,7 +68,6 @@ class AskingProgram : public ReplicaProgram {
     }
   }
 
-  const std::vector<v1::VariableSpec> variables_ = {Spec("w", 0), Spec("a", 4), Spec("b", 2)};
   const std::vector<TableLookups> lookups_ = {{1, {}}, {2, {}}};
   AskedRows* asked_ = nullptr;
   std::vector<std::vector<float>> gradients_;
@@ -103,16 +81,7 @@ class AskedRowsTest : public ::testing::Test {
     replica_.asked_rows()->Begin(batch_, set, [this, set](const BatchKeys& keys) {
       ++pulls_;
       replica_.rows()->Prepare(set, &keys);
-      for (uint32_t g = 0; g < groups_.size(); ++g) {
-        if (!groups_[g].buckets) continue;
-        for (size_t i = 0; i < groups_[g].slices.size(); ++i) {
-          const RowPull& pull = replica_.rows()->pulls(set, g)[i];
-          for (uint32_t k = 0; k < pull.num_keys; ++k) {
-            pull.values[k * kDim] = static_cast<float>(10 * pull.keys[k]);
-            pull.values[k * kDim + 1] = static_cast<float>(10 * pull.keys[k] + 1);
-          }
-        }
-      }
+      FillPulledRows(*replica_.rows(), table_, groups_, set);
       return are_there_;
     });
   }
@@ -122,31 +91,19 @@ class AskedRowsTest : public ::testing::Test {
   int groups_handed_over_ = 0;
 
   void Train() {
-    for (auto& rows : pushed_) rows.clear();
+    PushedRows pushed;
     groups_handed_over_ = 0;
     Begin(/*set=*/1);
     const absl::Status status =
-        replica_.Train(batch_, 1, 0, [this](uint32_t g, bool finite, const BatchReport&) {
+        replica_.Train(batch_, 1, 0, [&](uint32_t g, bool finite, const BatchReport&) {
           ++groups_handed_over_;
           EXPECT_TRUE(finite);
-          if (groups_[g].buckets) Take(g);
+          if (groups_[g].buckets) AddPushedRows(replica_, table_, groups_[g], g, 0, &pushed);
         });
     EXPECT_TRUE(status.ok()) << status;
-  }
-
-  void Take(uint32_t g) {
-    for (size_t i = 0; i < groups_[g].slices.size(); ++i) {
-      if (replica_.push_bytes(0, g)[i] == 0) continue;
-      const Payload payload = {ContributionKind::kRows, replica_.push_data(0, g)[i],
-                               replica_.push_bytes(0, g)[i]};
-      const uint32_t variable = table_[groups_[g].slices[i]].variable;
-      RowScratch scratch;
-      const std::optional<RowGradients> rows = DecodeRows(payload, kDim, &scratch);
-      ASSERT_TRUE(rows.has_value());
-      for (size_t k = 0; k < rows->keys.size(); ++k) {
-        EXPECT_EQ(table_.BucketOf(variable, rows->keys[k]), groups_[g].slices[i]);
-        pushed_[variable - 1][rows->keys[k]] = rows->gradients[k * kDim];
-      }
+    for (size_t t = 0; t < 2; ++t) {
+      pushed_[t].clear();
+      for (const auto& [key, row] : pushed.tables[t]) pushed_[t][key] = row[0];
     }
   }
 

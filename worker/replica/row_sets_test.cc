@@ -3,19 +3,16 @@
 #include <cmath>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "ml/data/ragged_rows.h"
-#include "proto/v1/variable.pb.h"
 #include "runtime/variables/exchange_groups.h"
-#include "runtime/variables/row_payload.h"
 #include "worker/replica/replica.h"
+#include "worker/replica/two_tables_testing.h"
 
 namespace shoal {
 namespace {
@@ -23,42 +20,22 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr uint64_t kDim = 2;
-
-v1::VariableSpec Spec(const char* name, uint32_t buckets) {
-  v1::VariableSpec spec;
-  spec.set_name(name);
-  spec.add_shape(kDim);
-  spec.set_dtype(v1::DATA_TYPE_FLOAT32);
-  spec.set_trainable(true);
-  spec.set_update(v1::UPDATE_KIND_OPTIMIZER);
-  if (buckets > 0) spec.mutable_table()->set_buckets(buckets);
-  return spec;
-}
-
-// A weight and two tables, of which the loss depends on the first. The gradient of a row is minus
-// its value.
-class TableProgram : public ReplicaProgram {
+// The loss depends on the first table. The gradient of a row is minus its value.
+class TableProgram : public TwoTablesProgram {
  public:
-  const std::vector<v1::VariableSpec>& variables() const override { return variables_; }
   const std::vector<TableLookups>& lookups() const override { return lookups_; }
-  bool contributes(uint32_t variable) const override { return variable == 0; }
   void UseRows(absl::Span<const TableRows> rows) override { rows_ = rows; }
   const float* RowGradients(size_t lookup) const override {
     return lookup == 0 ? gradients_.data() : nullptr;
   }
-  absl::Status Prepare(int64_t /*num_examples*/) override { return absl::OkStatus(); }
   absl::Status Train(const TrainArguments& arguments, BatchResult* result, OnFinal on_final,
                      absl::FunctionRef<void()> on_result) override {
     gradients_.clear();
-    for (size_t i = 0; i < rows_[0].keys->keys.size() * kDim; ++i) {
+    for (size_t i = 0; i < rows_[0].keys->keys.size() * kTestDim; ++i) {
       gradients_.push_back(-rows_[0].values[i]);
     }
     EXPECT_GE(rows_[0].capacity, static_cast<int64_t>(rows_[0].keys->keys.size()));
-    result->loss_sum = 1;
-    on_result();
-    arguments.contributions[0][0] = arguments.contributions[0][1] = 3;
-    on_final(0, 2);
+    FinishTraining(arguments, result, on_final, on_result);
     return absl::OkStatus();
   }
   absl::Status Evaluate(const LoadedBatch& /*batch*/, absl::Span<const float* const> /*parameters*/,
@@ -69,7 +46,6 @@ class TableProgram : public ReplicaProgram {
   std::string compute_fingerprint() const override { return "tables"; }
 
  private:
-  const std::vector<v1::VariableSpec> variables_ = {Spec("w", 0), Spec("a", 4), Spec("b", 2)};
   const std::vector<TableLookups> lookups_ = {{1, {{0}}}, {2, {{0}}}};
   absl::Span<const TableRows> rows_;
   std::vector<float> gradients_;
@@ -90,54 +66,24 @@ class RowSetsTest : public ::testing::Test {
     batch_.digest = digest_.get();
   }
 
-  // Does what the pulls of a set would do: the value of a row is 10 * key, 10 * key + 1.
-  void Pull(uint32_t set) {
-    for (uint32_t g = 0; g < groups_.size(); ++g) {
-      if (!groups_[g].buckets) continue;
-      for (size_t i = 0; i < groups_[g].slices.size(); ++i) {
-        const RowPull& pull = replica_.rows()->pulls(set, g)[i];
-        const uint32_t variable = table_[groups_[g].slices[i]].variable;
-        for (uint32_t k = 0; k < pull.num_keys; ++k) {
-          EXPECT_EQ(table_.BucketOf(variable, pull.keys[k]), groups_[g].slices[i]);
-          pull.values[k * kDim] = static_cast<float>(10 * pull.keys[k]);
-          pull.values[k * kDim + 1] = static_cast<float>(10 * pull.keys[k] + 1);
-        }
-      }
-    }
-  }
+  void Pull(uint32_t set) { FillPulledRows(*replica_.rows(), table_, groups_, set); }
 
-  struct Pushed {
-    std::map<uint64_t, std::vector<float>> rows[2];  // the rows of both tables, keyed by key
-    std::vector<bool> finite;                        // one for each group of buckets
+  struct Pushed : PushedRows {
+    std::vector<bool> finite;  // one for each group of buckets
   };
   Pushed Train(Replica* replica, uint32_t set) {
     Pushed pushed;
-    EXPECT_TRUE(replica
-                    ->Train(batch_, set, set,
-                            [&](uint32_t group, bool finite, const BatchReport& /*report*/) {
-                              if (groups_[group].buckets)
-                                Take(*replica, set, group, finite, &pushed);
-                            })
-                    .ok());
+    const absl::Status status = replica->Train(
+        batch_, set, set, [&](uint32_t group, bool finite, const BatchReport& /*report*/) {
+          if (!groups_[group].buckets) return;
+          pushed.finite.push_back(finite);
+          for (size_t i = 0; i < groups_[group].slices.size(); ++i) {
+            EXPECT_NE(replica->push_data(set, group)[i], nullptr);
+          }
+          AddPushedRows(*replica, table_, groups_[group], group, set, &pushed);
+        });
+    EXPECT_TRUE(status.ok()) << status;
     return pushed;
-  }
-  void Take(const Replica& replica, uint32_t set, uint32_t group, bool finite, Pushed* pushed) {
-    pushed->finite.push_back(finite);
-    for (size_t i = 0; i < groups_[group].slices.size(); ++i) {
-      EXPECT_EQ(replica.push_kinds(group)[i], ContributionKind::kRows);
-      ASSERT_NE(replica.push_data(set, group)[i], nullptr);
-      const Payload payload = {ContributionKind::kRows, replica.push_data(set, group)[i],
-                               replica.push_bytes(set, group)[i]};
-      RowScratch scratch;
-      const std::optional<RowGradients> rows = DecodeRows(payload, kDim, &scratch);
-      ASSERT_TRUE(rows.has_value());
-      const uint32_t variable = table_[groups_[group].slices[i]].variable;
-      for (size_t k = 0; k < rows->keys.size(); ++k) {
-        EXPECT_EQ(table_.BucketOf(variable, rows->keys[k]), groups_[group].slices[i]);
-        pushed->rows[variable - 1][rows->keys[k]] = {rows->gradients[k * kDim],
-                                                     rows->gradients[k * kDim + 1]};
-      }
-    }
   }
 
   TableProgram program_;
@@ -167,8 +113,8 @@ TEST_F(RowSetsTest, ABatchPushesTheGradientsOfItsRowsToTheirBuckets) {
       const auto first = static_cast<float>(-10 * key);
       expected[static_cast<uint64_t>(key)] = {first, first - 1};
     }
-    EXPECT_EQ(pushed.rows[0], expected);
-    EXPECT_THAT(pushed.rows[1], IsEmpty());
+    EXPECT_EQ(pushed.tables[0], expected);
+    EXPECT_THAT(pushed.tables[1], IsEmpty());
   }
 }
 
@@ -230,11 +176,11 @@ TEST_F(RowSetsTest, RowsAreClippedTogetherWithTheOtherGradients) {
     for (size_t i = 0; groups_[g].buckets && i < groups_[g].slices.size(); ++i) {
       const RowPull& from = replica_.rows()->pulls(0, g)[i];
       const RowPull& to = clipping.rows()->pulls(0, g)[i];
-      for (uint64_t k = 0; k < from.num_keys * kDim; ++k) to.values[k] = from.values[k];
+      for (uint64_t k = 0; k < from.num_keys * kTestDim; ++k) to.values[k] = from.values[k];
     }
   }
   const double norm = std::sqrt(9 + 9 + 400 + 441);
-  const std::vector<float> row = Train(&clipping, 0).rows[0].at(2);
+  const std::vector<float> row = Train(&clipping, 0).tables[0].at(2);
   EXPECT_NEAR(row[0], -20 / norm, 1e-6);
   EXPECT_NEAR(row[1], -21 / norm, 1e-6);
 }
