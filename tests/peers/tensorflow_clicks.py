@@ -5,16 +5,10 @@ usage: tensorflow_clicks.py EXAMPLES BATCH WORKERS SECONDS    starts 1 ps and WO
 EXAMPLES is a file of tests/benchmark/clicks_examples. Tables are variables of the ps, whose rows a worker gathers and updates with
 ResourceSparseApplyAdagradV2, as Keras 2 did; the dense variables use ResourceApplyAdagradV2.
 """
-import json
-import os
-import subprocess
 import sys
-import time
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import clicks_data
-from tensorflow_ps import free_ports, serve
+from tensorflow_cluster import measure
 
 
 class Dlrm:
@@ -66,57 +60,22 @@ class Dlrm:
 
 def main():
     path, batch, workers, seconds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
-    ports = free_ports(workers + 2)
-    cluster = {"ps": [f"localhost:{ports[0]}"], "worker": [f"localhost:{p}" for p in ports[1:1 + workers]],
-               "chief": [f"localhost:{ports[-1]}"]}
-    os.environ["PEER_CLUSTER"] = json.dumps(cluster)
-    tasks = [("ps", 0)] + [("worker", i) for i in range(workers)]
-    children = [subprocess.Popen([sys.executable, __file__, "--serve", job, str(i)]) for job, i in tasks]
-    try:
-        import tensorflow as tf
 
-        os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": "chief", "index": 0}})
-        strategy = tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver())
-        with strategy.scope():
-            model = Dlrm(tf)
-        coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+    def make_training(tf):
         size = clicks_data.EXAMPLE.itemsize
 
-        def dataset():
-            def split(records):
-                words = tf.reshape(tf.io.decode_raw(records, tf.int32), (batch, size // 4))
-                numbers = tf.bitcast(words[:, :clicks_data.NUMBERS], tf.float32)
-                return (numbers, words[:, clicks_data.NUMBERS:-1], tf.cast(words[:, -1], tf.float32))
+        def split(records):
+            words = tf.reshape(tf.io.decode_raw(records, tf.int32), (batch, size // 4))
+            numbers = tf.bitcast(words[:, :clicks_data.NUMBERS], tf.float32)
+            return (numbers, words[:, clicks_data.NUMBERS:-1], tf.cast(words[:, -1], tf.float32))
 
+        def dataset():
             return tf.data.FixedLengthRecordDataset(path, size).batch(batch, drop_remainder=True).map(split).repeat().prefetch(2)
 
-        examples = iter(coordinator.create_per_worker_dataset(dataset))
+        return dataset, Dlrm(tf).step
 
-        @tf.function
-        def worker_step(iterator):
-            model.step(*next(iterator))
-
-        def run(n):
-            for _ in range(n):
-                coordinator.schedule(worker_step, args=(examples,))
-            coordinator.join()
-
-        run(10 * workers)
-        done, chunk, start = 0, 10 * workers, time.perf_counter()
-        while time.perf_counter() - start < seconds:
-            run(chunk)
-            done += chunk
-        print(done * batch / (time.perf_counter() - start), flush=True)
-    finally:
-        for child in children:
-            child.kill()
-        for child in children:
-            child.wait()
-    os._exit(0)
+    measure(make_training, batch, workers, seconds, steps_per_worker=10)
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--serve":
-        serve(sys.argv[2], int(sys.argv[3]))
-    else:
-        main()
+    main()
