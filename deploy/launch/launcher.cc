@@ -60,7 +60,7 @@ std::string MetricsAddressOf(TaskId task, const Launcher::Options& options) {
 
 }  // namespace
 
-Launcher::Launcher(Options options) : options_(std::move(options)) {
+Launcher::Launcher(Options options) : options_(std::move(options)), logs_(options_.run.out()) {
   chief_.id = TaskId{Job::kChief, 0};
   const v1::DeploymentOptions& deployment = options_.run.deployment();
   for (uint32_t i = 0; i < NumPsProcesses(options_.run); ++i) {
@@ -76,7 +76,7 @@ Launcher::~Launcher() = default;
 absl::Status Launcher::Run() {
   display_ = std::make_unique<RunDisplay>(
       RunDisplay::Options{&options_.run, options_.file_system, options_.progress,
-                          options_.newest_checkpoint, LogPath(chief_.id)});
+                          options_.newest_checkpoint, logs_.Path(chief_.id)});
   summary_before_ = SummaryText(options_.file_system, options_.run.out());
   absl::Status status = StartAll();
   if (status.ok() && !nothing_to_do_) status = Watch();
@@ -114,7 +114,7 @@ absl::Status Launcher::StartTask(Task* task) {
   task->was_restarted = task->child != nullptr;
   ChildOptions child;
   child.name = task->id.ToString();
-  child.log_file = LogPath(task->id);
+  child.log_file = logs_.Path(task->id);
   child.reports_address = task->id.job != Job::kWorker;
   const std::string& worker_binary = options_.run.deployment().worker_binary();
   const bool is_own = task->id.job == Job::kWorker && !worker_binary.empty();
@@ -211,7 +211,7 @@ absl::Status Launcher::Watch() {
 void Launcher::ShowGpus() {
   for (Task& task : tasks_) {
     if (!task.shows_gpus) continue;
-    const GpuLine found = FindGpuLine(LogPath(task.id), task.log_begin);
+    const GpuLine found = FindGpuLine(logs_.Path(task.id), task.log_begin);
     task.shows_gpus = found.may_come && clock_.Now() - task.started < options_.start_timeout;
     if (found.text.empty()) continue;
     options_.progress->Print(absl::StrCat(
@@ -272,9 +272,9 @@ absl::Status Launcher::EndAll(absl::Duration patience) {
     const std::optional<ChildExit> exit = task->child->WaitFor(left);
     if (!exit.has_value()) {
       if (outside && in_order) {
-        options_.progress->Print(
-            absl::StrCat(task->id.ToString(),
-                         " had no part in the run's end and was killed; log: ", LogPath(task->id)));
+        options_.progress->Print(absl::StrCat(
+            task->id.ToString(),
+            " had no part in the run's end and was killed; log: ", logs_.Path(task->id)));
       } else if (in_order) {
         killed.push_back(task->id.ToString());
       }
@@ -282,7 +282,7 @@ absl::Status Launcher::EndAll(absl::Duration patience) {
     } else if (!exit->ok() && !task->ended && in_order && task != &chief_ &&
                exit->status_code() != absl::StatusCode::kCancelled) {
       options_.progress->Print(absl::StrCat(task->id.ToString(), " ended with ", exit->Describe(),
-                                            "; log: ", LogPath(task->id)));
+                                            "; log: ", logs_.Path(task->id)));
     }
   }
   link_.reset();
@@ -326,14 +326,6 @@ void Launcher::NoteParticipants() {
     if (task.id.job != Job::kWorker || task.child == nullptr || task.took_part) continue;
     task.took_part = ListedIncarnation(task, *status) != 0;
   }
-}
-
-std::string Launcher::LogPath(TaskId task) const {
-  return absl::StrCat(options_.run.out(), "/logs/", task.FileStem(), ".log");
-}
-
-std::string Launcher::ProgramLogPath(TaskId worker) const {
-  return absl::StrCat(options_.run.out(), "/logs/program-", worker.index, ".log");
 }
 
 }  // namespace shoal

@@ -20,6 +20,7 @@
 #include "deploy/launch/chief_link.h"
 #include "deploy/launch/program_failures.h"
 #include "deploy/launch/run_display.h"
+#include "deploy/launch/task_logs.h"
 #include "proto/v1/chief_service.pb.h"
 #include "proto/v1/run_config.pb.h"
 #include "runtime/cluster/task.h"
@@ -174,13 +175,12 @@ class Launcher {
   // yet or had lost its place.
   bool IsOutOfRun(TaskId worker) const;
   size_t WorkersLeft() const;
-  std::string LogPath(TaskId task) const;
-  std::string ProgramLogPath(TaskId worker) const;
   // Prints the last lines of the log of a task that ran on another host and failed.
   void PrintLogEnd(TaskId task) const;
   void End(Child* child) const;
 
   const Options options_;
+  const TaskLogs logs_;
   const RealClock clock_;
   Task chief_;
   std::vector<Task> tasks_;  // ps, then workers.

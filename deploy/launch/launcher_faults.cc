@@ -1,11 +1,7 @@
 // Handles the deaths of tasks: restarts, and the errors that end the run.
 #include <algorithm>
-#include <deque>
-#include <fstream>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 
 #include "base/file_system.h"
 #include "deploy/launch/launcher.h"
@@ -22,24 +18,10 @@ namespace {
 
 // How long the chief may take to end once others have ended because it failed the run.
 constexpr absl::Duration kChiefsWord = absl::Seconds(1);
-constexpr size_t kLinesOfLog = 8;
 
 bool IsPermanent(const ChildExit& exit) {
   return !exit.by_signal && (exit.number == kExitUsage || exit.number == kExitBadFlags ||
                              exit.number == kExitBadData || exit.number == kExitBadConfig);
-}
-
-// Returns the last line of a log, from `begin` on, in which a task's main reported its end: "shoal
-// ps: ...".
-std::string LastWords(const std::string& log_path, TaskId task, uint64_t begin) {
-  const std::string prefix = absl::StrCat("shoal ", JobName(task.job), ": ");
-  std::ifstream log(log_path);
-  log.seekg(static_cast<std::streamoff>(begin));
-  std::string line, words;
-  while (std::getline(log, line)) {
-    if (absl::StartsWith(line, prefix)) words = line.substr(prefix.size());
-  }
-  return words;
 }
 
 }  // namespace
@@ -88,7 +70,7 @@ void Launcher::OnWorkerFailed(Task* task, const ChildExit& exit) {
   if (ends_with_.ok()) {
     options_.progress->Print(absl::StrCat(task->id.ToString(), " failed (", exit.Describe(),
                                           "), and a restart would not help; the run makes a ",
-                                          "checkpoint and ends; log: ", LogPath(task->id)));
+                                          "checkpoint and ends; log: ", logs_.Path(task->id)));
   }
   const bool is_last = WorkersLeft() == 1;
   EndAfterCheckpoint(why, is_last ? ChiefLink::End::kWithoutSteps : ChiefLink::End::kAfterSteps,
@@ -110,8 +92,8 @@ absl::Status Launcher::OnWorkerDied(Task* task, const ChildExit& exit) {
   }
   const std::optional<ProgramFailure> failure = FindProgramFailure(*task);
   const std::string died = DiedText(*task, exit, failure);
-  const std::string log =
-      absl::StrCat("; log: ", failure.has_value() ? ProgramLogPath(task->id) : LogPath(task->id));
+  const std::string log = absl::StrCat(
+      "; log: ", failure.has_value() ? logs_.ProgramPath(task->id) : logs_.Path(task->id));
   if (failure.has_value() && failure->names_a_line && exit.number == kExitInternalError &&
       program_failures_.IsBug(WorkersLeft())) {
     options_.progress->Print(absl::StrCat(died, "; no worker gets further, so the run ends", log));
@@ -177,7 +159,7 @@ void Launcher::ForgetCrashesOn(const v1::RunState& state) {
 
 std::optional<ProgramFailure> Launcher::FindProgramFailure(const Task& task) const {
   if (!HasProgram() || task.id.job != Job::kWorker) return std::nullopt;
-  return ProgramFailureIn(LastWords(LogPath(task.id), task.id, task.log_begin));
+  return ProgramFailureIn(logs_.LastWords(task.id, task.log_begin));
 }
 
 std::string Launcher::DiedText(const Task& worker, const ChildExit& exit,
@@ -200,7 +182,7 @@ absl::Status Launcher::OnPsDied(Task* task, const ChildExit& exit) {
                    goes_back ? "the run goes back to its last checkpoint, or to its start"
                              : "it restores its variables from the last checkpoint, or their "
                                "initial values; the others continue",
-                   "; log: ", LogPath(task->id)));
+                   "; log: ", logs_.Path(task->id)));
   return StartTask(task);
 }
 
@@ -280,7 +262,7 @@ absl::Status Launcher::ChiefResult(const ChildExit& exit) const {
 absl::Status Launcher::Failure(const Task& task, const ChildExit& exit) const {
   const absl::StatusCode code = exit.status_code();
   if (code != absl::StatusCode::kCancelled) return Death(task, exit, code);
-  const std::string words = LastWords(LogPath(task.id), task.id, task.log_begin);
+  const std::string words = logs_.LastWords(task.id, task.log_begin);
   return absl::CancelledError(words.empty() ? "stopped" : words);
 }
 
@@ -288,15 +270,15 @@ absl::Status Launcher::Death(const Task& task, const ChildExit& exit, absl::Stat
   PrintLogEnd(task.id);
   if (const std::optional<ProgramFailure> failure = FindProgramFailure(task)) {
     return absl::Status(code, absl::StrCat(failure->cause, " (the program of ", task.id.ToString(),
-                                           "; log: ", ProgramLogPath(task.id), ")"));
+                                           "; log: ", logs_.ProgramPath(task.id), ")"));
   }
-  const std::string words = LastWords(LogPath(task.id), task.id, task.log_begin);
+  const std::string words = logs_.LastWords(task.id, task.log_begin);
   if (IsPermanent(exit) && !words.empty()) {
     return absl::Status(code, absl::StrCat(task.id.ToString(), ": ", words));
   }
-  return absl::Status(code,
-                      absl::StrCat(task.id.ToString(), " ended the run: ", exit.Describe(),
-                                   words.empty() ? "" : ": ", words, "; see ", LogPath(task.id)));
+  return absl::Status(
+      code, absl::StrCat(task.id.ToString(), " ended the run: ", exit.Describe(),
+                         words.empty() ? "" : ": ", words, "; see ", logs_.Path(task.id)));
 }
 
 size_t Launcher::WorkersLeft() const {
@@ -307,17 +289,11 @@ size_t Launcher::WorkersLeft() const {
 
 void Launcher::PrintLogEnd(TaskId task) const {
   if (options_.places == nullptr) return;
-  std::ifstream log(LogPath(task));
-  std::deque<std::string> lines;
-  std::string line;
-  while (std::getline(log, line)) {
-    lines.push_back(line);
-    if (lines.size() > kLinesOfLog) lines.pop_front();
-  }
-  if (lines.empty()) return;
+  const std::string end = logs_.End(task);
+  if (end.empty()) return;
   options_.progress->Print(absl::StrCat("--- ", task.ToString(), " ",
                                         options_.places->Describe(task), ", the end of ",
-                                        LogPath(task), ":\n", absl::StrJoin(lines, "\n"), "\n---"));
+                                        logs_.Path(task), ":\n", end, "\n---"));
 }
 
 }  // namespace shoal
