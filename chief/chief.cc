@@ -337,8 +337,10 @@ Chief::Outcome Chief::outcome() const {
   if (session.plan() != nullptr) {
     outcome.test = session.Evaluation(outcome.steps);
     outcome.epochs = session.mode().num_epochs();
-    outcome.classifies = session.classifies();
-    outcome.metric_names = session.metric_names();
+    outcome.classifies = session.model()->classifies();
+    for (const v1::MetricSpec& metric : session.model()->metrics()) {
+      outcome.metric_names.push_back(metric.name());
+    }
   }
   return outcome;
 }

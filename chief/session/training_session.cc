@@ -331,13 +331,6 @@ void TrainingSession::Progress(absl::Time now) {
   exports_.Advance(now);
 }
 
-std::vector<std::string> TrainingSession::metric_names() const {
-  std::vector<std::string> names;
-  if (!context_.model.has_value()) return names;
-  for (const v1::MetricSpec& metric : context_.model->metrics()) names.push_back(metric.name());
-  return names;
-}
-
 std::optional<EvaluationSums> TrainingSession::Evaluation(uint64_t version) const {
   if (!context_.evaluations.has_value() || context_.evaluations->num_blocks() == 0) {
     return std::nullopt;

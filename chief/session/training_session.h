@@ -132,9 +132,10 @@ class TrainingSession {
   bool all_finished() const;
   // Returns null before the first worker has registered.
   const RunPlan* plan() const { return context_.plan.get(); }
-  bool classifies() const { return context_.model.has_value() && context_.model->classifies(); }
-  // Returns the names of the model's metrics.
-  std::vector<std::string> metric_names() const;
+  // Returns the model as the first worker declared it; null before that. A run with a plan has one.
+  const v1::ModelDeclaration* model() const {
+    return context_.model.has_value() ? &*context_.model : nullptr;
+  }
   std::optional<EvaluationSums> Evaluation(uint64_t version) const;
 
  private:
