@@ -16,7 +16,7 @@ bool IsTraining(const v1::GetRunStatusResponse& run) {
   return run.state().phase() == v1::RunState::PHASE_TRAINING;
 }
 
-std::string ActivityOf(const v1::GetRunStatusResponse& run) {
+std::string DescribeActivity(const v1::GetRunStatusResponse& run) {
   switch (run.state().phase()) {
     case v1::RunState::PHASE_WAITING:
       return absl::StrCat("waits for ", absl::StrJoin(run.state().waiting_for(), ", "),
@@ -163,7 +163,7 @@ TaskStatus ChiefStatus(const v1::GetRunStatusResponse& run, double now_unix_seco
   const bool serves =
       phase == v1::RunState::PHASE_TRAINING || phase == v1::RunState::PHASE_STOPPING;
   status.ready = serves && run.state().waiting_for().empty();
-  status.activity = ActivityOf(run);
+  status.activity = DescribeActivity(run);
   status.waits_for = run.waits_for();
   status.step = run.step();
   status.steps_per_second = run.steps_per_second();

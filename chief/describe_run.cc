@@ -27,7 +27,7 @@ std::string Count(uint64_t number, const char* what) {
   return absl::StrCat(number, " ", what, number == 1 ? "" : "s");
 }
 
-RunPage::State StateOf(const v1::GetRunStatusResponse& status) {
+RunPage::State GetState(const v1::GetRunStatusResponse& status) {
   switch (status.state().phase()) {
     case v1::RunState::PHASE_TRAINING:
       return status.waits_for().empty() ? RunPage::State::kTraining : RunPage::State::kWaiting;
@@ -48,7 +48,7 @@ bool IsOver(RunPage::State state) {
          state == RunPage::State::kFailed;
 }
 
-std::string TasksOf(const v1::GetRunStatusResponse& status) {
+std::string DescribeTasks(const v1::GetRunStatusResponse& status) {
   if (status.num_ps_tasks() == 0) return "one process";
   return absl::StrCat(status.num_ps_tasks(), " ps, ", Count(status.num_replicas(), "worker"));
 }
@@ -106,14 +106,14 @@ void AddTables(const v1::GetRunStatusResponse& status, RunPage* page) {
   }
 }
 
-std::string ModelOf(const v1::RunConfig& run) {
+std::string DescribeModel(const v1::RunConfig& run) {
   if (!run.deployment().worker_binary().empty()) return run.deployment().worker_binary();
   if (!run.program().file().empty()) return absl::StrCat("the program ", run.program().file());
   const std::string layers = Count(static_cast<uint64_t>(run.model().layer_size()), "layer");
   return run.model().name().empty() ? layers : run.model().name();
 }
 
-std::string OptimizerOf(const v1::RunConfig& run) {
+std::string DescribeOptimizer(const v1::RunConfig& run) {
   std::string text = absl::StrCat(OptimizerName(run.optimizer()), ", learning rate ",
                                   run.optimizer().learning_rate());
   if (run.optimizer().schedule().kind() > v1::ScheduleConfig::KIND_CONSTANT) {
@@ -126,14 +126,14 @@ std::string OptimizerOf(const v1::RunConfig& run) {
   return text;
 }
 
-std::string BatchOf(const v1::RunConfig& run) {
+std::string DescribeBatch(const v1::RunConfig& run) {
   return run.replica_batch_size() > 0
              ? Count(run.replica_batch_size(), "example") + " per worker"
              : Count(run.batch_size(), "example") + " per clone, " +
                    Count(run.deployment().num_clones(), "clone") + " per worker";
 }
 
-std::string LengthOf(const v1::RunConfig& run) {
+std::string DescribeLength(const v1::RunConfig& run) {
   std::vector<std::string> parts;
   if (run.num_epochs() > 0) parts.push_back(Count(run.num_epochs(), "epoch"));
   if (run.max_steps() > 0)
@@ -141,19 +141,19 @@ std::string LengthOf(const v1::RunConfig& run) {
   return absl::StrJoin(parts, ", ");
 }
 
-std::string EveryOf(uint64_t steps) {
+std::string DescribeInterval(uint64_t steps) {
   return steps > 0 ? absl::StrCat("every ", Count(steps, "step")) : "every epoch";
 }
 
-std::string SavesOf(const v1::RunConfig& run) {
-  std::string text = EveryOf(run.checkpoint().save_every());
+std::string DescribeSaves(const v1::RunConfig& run) {
+  std::string text = DescribeInterval(run.checkpoint().save_every());
   if (run.checkpoint().save_seconds() > 0) {
     absl::StrAppend(&text, ", at the latest after ", run.checkpoint().save_seconds(), " s");
   }
   return text;
 }
 
-std::string SynchronisationOf(const v1::RunConfig& run) {
+std::string DescribeSynchronisation(const v1::RunConfig& run) {
   if (IsSynchronous(run)) return "synchronous";
   std::string text = "asynchronous";
   if (run.sync().max_staleness() >= 0) {
@@ -165,19 +165,19 @@ std::string SynchronisationOf(const v1::RunConfig& run) {
   return text;
 }
 
-std::vector<Setting> SettingsOf(const v1::RunConfig& run) {
+std::vector<Setting> ListSettings(const v1::RunConfig& run) {
   std::vector<Setting> settings;
   const auto add = [&settings](const char* name, const std::string& value) {
     if (!value.empty()) settings.emplace_back(name, value);
   };
-  add("model", ModelOf(run));
+  add("model", DescribeModel(run));
   add("data", run.data().directory());
-  add("optimizer", OptimizerOf(run));
-  add("batch", BatchOf(run));
-  add("length", LengthOf(run));
-  add("updates", SynchronisationOf(run));
-  add("checkpoints", SavesOf(run));
-  add("evaluation", EveryOf(run.eval_every()));
+  add("optimizer", DescribeOptimizer(run));
+  add("batch", DescribeBatch(run));
+  add("length", DescribeLength(run));
+  add("updates", DescribeSynchronisation(run));
+  add("checkpoints", DescribeSaves(run));
+  add("evaluation", DescribeInterval(run.eval_every()));
   add("seed", absl::StrCat(run.seed()));
   add("products in", run.compute_dtype());
   add("devices", run.deployment().devices());
@@ -194,9 +194,9 @@ RunPage DescribeRun(const v1::RunConfig& run, const v1::GetRunStatusResponse& st
   history.Describe(&page);
   page.run_name = run.name();
   page.run_directory = run.out();
-  page.description =
-      absl::StrCat(IsSynchronous(run) ? "synchronous" : "asynchronous", ", ", TasksOf(status));
-  page.state = StateOf(status);
+  page.description = absl::StrCat(IsSynchronous(run) ? "synchronous" : "asynchronous", ", ",
+                                  DescribeTasks(status));
+  page.state = GetState(status);
   page.activity = ChiefStatus(status, 0).activity;
   page.waits_for = status.waits_for();
   if (page.state == RunPage::State::kStarting && page.waits_for.empty() &&
@@ -210,7 +210,7 @@ RunPage DescribeRun(const v1::RunConfig& run, const v1::GetRunStatusResponse& st
   page.examples_per_second = status.examples_per_second();
   page.uptime_seconds = status.uptime_seconds();
   page.now = now;
-  page.settings = SettingsOf(run);
+  page.settings = ListSettings(run);
   AddTasks(status, page.state, &page);
   AddTables(status, &page);
   return page;

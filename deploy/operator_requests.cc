@@ -39,7 +39,7 @@ absl::StatusOr<v1::GetRunStatusResponse> Ask(const ChiefContact& control) {
   return run;
 }
 
-DurableCheckpoint CheckpointOf(const v1::GetRunStatusResponse& run) {
+DurableCheckpoint GetCheckpoint(const v1::GetRunStatusResponse& run) {
   if (run.last_checkpoint().empty()) return {};
   return {run.last_checkpoint_step(),
           absl::StrCat(run.run_directory(), "/checkpoints/", run.last_checkpoint())};
@@ -148,7 +148,7 @@ absl::StatusOr<DurableCheckpoint> MakeCheckpoint(const ChiefContact& control) {
     ASSIGN_OR_RETURN(run, GetStatus(control));
     if (run.run_id() != run_id) return Lost(control, "the checkpoint was made");
     if (!run.last_checkpoint().empty() && run.last_checkpoint_step() >= requested.version()) {
-      return CheckpointOf(run);
+      return GetCheckpoint(run);
     }
     if (run.failed_checkpoints() > failed_before) {
       return absl::InternalError(
@@ -176,7 +176,7 @@ absl::StatusOr<DurableCheckpoint> StopRun(const ChiefContact& control, const std
   while (true) {
     const absl::StatusOr<v1::GetRunStatusResponse> now = Ask(control);
     if (absl::IsUnavailable(now.status()) || (now.ok() && now->run_id() != run.run_id())) {
-      if (HasStopped(run, requested.version())) return CheckpointOf(run);
+      if (HasStopped(run, requested.version())) return GetCheckpoint(run);
       return Lost(control, "the run stopped");
     }
     if (!now.ok()) return Explain(now.status(), control);
@@ -186,7 +186,7 @@ absl::StatusOr<DurableCheckpoint> StopRun(const ChiefContact& control, const std
           static_cast<absl::StatusCode>(run.state().failure_code()),
           absl::StrCat(control.address, ": the run failed: ", run.state().message()));
     }
-    if (IsOver(run.state())) return CheckpointOf(run);
+    if (IsOver(run.state())) return GetCheckpoint(run);
     if (control.clock->Now() >= end) return OutOfTime(control, run, "it did not end");
     Pause(*control.clock);
   }

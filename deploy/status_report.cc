@@ -21,7 +21,7 @@ namespace {
 using Task = v1::GetRunStatusResponse::Task;
 using Table = v1::GetRunStatusResponse::Table;
 
-std::string NameOf(const Task& task) { return ToTaskId(task.member()).ToString(); }
+std::string TaskName(const Task& task) { return ToTaskId(task.member()).ToString(); }
 
 // "training"
 std::string PhaseName(v1::RunState::Phase phase) {
@@ -50,7 +50,7 @@ void AppendTasks(const v1::GetRunStatusResponse& run, std::string* text) {
                         "step", "computed", "process, activity");
   for (const Task& task : run.tasks()) {
     const bool computes = task.member().job() == v1::JOB_WORKER;
-    absl::StrAppendFormat(text, "%-10s  %-13d  %6.1f s  %8d  %9s  %d on %s: %s\n", NameOf(task),
+    absl::StrAppendFormat(text, "%-10s  %-13d  %6.1f s  %8d  %9s  %d on %s: %s\n", TaskName(task),
                           task.incarnation(), task.seconds_since_heartbeat(), task.step(),
                           computes ? absl::StrCat(task.computed()) : "-", task.process_id(),
                           task.host(), task.activity().empty() ? "starts" : task.activity());
@@ -59,7 +59,7 @@ void AppendTasks(const v1::GetRunStatusResponse& run, std::string* text) {
 }
 
 // "97.3%"; "-" if nothing was read.
-std::string FoundOf(const Table& table) {
+std::string DescribeFound(const Table& table) {
   if (table.keys_read() == 0) return "-";
   return absl::StrFormat("%.1f%%", 100 * static_cast<double>(table.rows_found()) /
                                        static_cast<double>(table.keys_read()));
@@ -72,7 +72,7 @@ void AppendTables(const v1::GetRunStatusResponse& run, std::string* text) {
   for (const Table& table : run.tables()) {
     absl::StrAppendFormat(text, "%-16s  %12d  %10.1f  %10.0f  %s\n", table.name(), table.rows(),
                           static_cast<double>(table.bytes()) / (1 << 20), table.rows_per_second(),
-                          FoundOf(table));
+                          DescribeFound(table));
   }
 }
 
@@ -89,7 +89,7 @@ std::string TableJson(const Table& table) {
 
 std::string TaskJson(const Task& task) {
   JsonObject json;
-  json.Add("task", NameOf(task))
+  json.Add("task", TaskName(task))
       .Add("incarnation", task.incarnation())
       .Add("host", task.host())
       .Add("process_id", uint64_t{task.process_id()})
@@ -144,7 +144,7 @@ std::string StatusText(const v1::GetRunStatusResponse& run, absl::Time now) {
   }
   std::vector<std::string> restarts;
   for (const Task& task : run.tasks()) {
-    if (task.restarts() > 0) restarts.push_back(absl::StrCat(NameOf(task), " ", task.restarts()));
+    if (task.restarts() > 0) restarts.push_back(absl::StrCat(TaskName(task), " ", task.restarts()));
   }
   add("restarts", absl::StrJoin(restarts, ", "));
   if (run.rollbacks() > 0) {

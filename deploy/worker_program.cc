@@ -100,7 +100,8 @@ std::string LastLine(const std::string& text, absl::string_view prefix, bool* ha
 }
 
 // Describes the end of a program that gave no answer.
-absl::Status EndOf(const std::string& path, const ChildExit& exit, const std::string& output) {
+absl::Status DescribeEnd(const std::string& path, const ChildExit& exit,
+                         const std::string& output) {
   bool has_words = false;
   const std::string words = LastLine(output, "shoal declare: ", &has_words);
   if (has_words && !exit.by_signal && !exit.ok()) return absl::Status(exit.status_code(), words);
@@ -176,7 +177,7 @@ absl::StatusOr<v1::WorkerProgram> AskWorkerProgram(const v1::RunConfig& run,
   const absl::StatusOr<std::string> answer = ReadFile(*file_system, scratch.File("answer"));
   if (exit.ok() && answer.ok()) return ParseAnswer(path, *answer);
   const absl::StatusOr<std::string> output = ReadFile(*file_system, options.log_file);
-  return EndOf(path, exit, output.ok() ? *output : "");
+  return DescribeEnd(path, exit, output.ok() ? *output : "");
 }
 
 absl::Status BecomeProgram(const std::string& path, absl::Span<const std::string> args) {

@@ -46,8 +46,8 @@ absl::StatusOr<std::vector<uint32_t>> OwnedSlices(const v1::ShardMap& map, const
 }
 
 // Returns what the store needs without the rows of its tables.
-MemoryNeed NeedOf(const v1::LoadSlicesRequest& request, const StepPlan& plan,
-                  const MemoryBounds& bounds, const PartitionedStore& store) {
+MemoryNeed ComputeNeed(const v1::LoadSlicesRequest& request, const StepPlan& plan,
+                       const MemoryBounds& bounds, const PartitionedStore& store) {
   MemoryUse use;
   use.synchronous = IsSynchronous(request.run());
   use.replicas_to_aggregate = plan.replicas_to_aggregate();
@@ -136,7 +136,7 @@ absl::StatusOr<std::unique_ptr<PartitionedStore>> ParameterServiceImpl::Load(
   ASSIGN_OR_RETURN(std::unique_ptr<PartitionedStore> store,
                    PartitionedStore::Create(store_options, variables, table, parts));
   // Before the values are allocated.
-  const MemoryNeed need = NeedOf(request, plan, bounds, *store);
+  const MemoryNeed need = ComputeNeed(request, plan, bounds, *store);
   RETURN_IF_ERROR(CheckMemory(need, bounds));
   if (options_.on_memory != nullptr) options_.on_memory(request, need, bounds);
   RETURN_IF_ERROR(Fill(request, variables, std::move(load), store.get()));

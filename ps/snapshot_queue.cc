@@ -92,7 +92,7 @@ int SnapshotQueue::GetPriority(uint64_t version) const {
 }
 
 void SnapshotQueue::GiveUp(uint64_t version, uint64_t stays) {
-  v1::ReportShardRequest report = ReportOf(version);
+  v1::ReportShardRequest report = MakeReport(version);
   report.set_error(absl::StrFormat(
       "superseded by step %d: step %d was still being written; write to a faster directory, or "
       "make checkpoints less often (checkpoint.save_every)",
@@ -106,7 +106,7 @@ void SnapshotQueue::AddReport(v1::ReportShardRequest report) {
   if (reports_.size() > kMostReports) reports_.pop_front();
 }
 
-v1::ReportShardRequest SnapshotQueue::ReportOf(uint64_t version) const {
+v1::ReportShardRequest SnapshotQueue::MakeReport(uint64_t version) const {
   v1::ReportShardRequest report;
   report.mutable_identity()->set_lineage(lineage_->lineage);
   report.set_version(version);
@@ -139,7 +139,7 @@ void SnapshotQueue::OnWritten(absl::Time now, Work work, const absl::Status& sta
     write_at_ = now + kRewrite;
     return;
   }
-  written_ = ReportOf(work.snapshot.version);
+  written_ = MakeReport(work.snapshot.version);
   written_->set_is_export(work.is_export);
   if (!status.ok()) {
     written_->set_error(std::string(status.message()));
@@ -157,7 +157,7 @@ void SnapshotQueue::OnShardReported(const v1::ReportShardResponse& response) {
     next_ = Work{lineage_, std::move(snapshot), /*is_export=*/true};
     return;
   }
-  v1::ReportShardRequest report = ReportOf(snapshot.version);
+  v1::ReportShardRequest report = MakeReport(snapshot.version);
   report.set_is_export(true);
   report.set_error(absl::StrFormat("left out, because step %d waits", waiting_->version));
   AddReport(std::move(report));

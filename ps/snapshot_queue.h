@@ -86,7 +86,7 @@ class SnapshotQueue {
   bool IsAskedOrLast(uint64_t version) const;
   int GetPriority(uint64_t version) const;
   void GiveUp(uint64_t version, uint64_t stays);
-  v1::ReportShardRequest ReportOf(uint64_t version) const;
+  v1::ReportShardRequest MakeReport(uint64_t version) const;
   void AddReport(v1::ReportShardRequest report);
   void OnShardReported(const v1::ReportShardResponse& response);
   const v1::ReportShardRequest* NextReport() const;

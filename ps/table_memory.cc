@@ -6,7 +6,7 @@
 
 namespace shoal {
 
-uint64_t BytesOf(absl::Span<const TableUse> tables) {
+uint64_t SumBytes(absl::Span<const TableUse> tables) {
   uint64_t bytes = 0;
   for (const TableUse& use : tables) bytes += use.bytes;
   return bytes;
@@ -14,7 +14,7 @@ uint64_t BytesOf(absl::Span<const TableUse> tables) {
 
 absl::Status CheckTables(const MemoryNeed& need, absl::Span<const TableUse> tables,
                          const MemoryBounds& bounds) {
-  const uint64_t bytes = BytesOf(tables);
+  const uint64_t bytes = SumBytes(tables);
   if (bytes + need.total() <= bounds.limit.bytes) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "the rows of this ps's tables need ", InMebibytes(bytes), " and everything else ",
@@ -44,7 +44,7 @@ v1::PsMemory TableMemory::Describe(absl::Span<const TableUse> tables) const {
     table->set_keys_read(use.keys_read);
     table->set_rows_found(use.rows_found);
   }
-  memory.set_used(others_ + BytesOf(tables));
+  memory.set_used(others_ + SumBytes(tables));
   memory.set_limit(limit_);
   memory.set_limit_set_by(limit_set_by_);
   return memory;

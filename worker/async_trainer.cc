@@ -9,7 +9,7 @@
 namespace shoal {
 namespace {
 
-AsyncView ViewOf(const v1::RunState& state) {
+AsyncView MakeView(const v1::RunState& state) {
   AsyncView view;
   view.number = state.number();
   view.lineage = state.lineage();
@@ -55,7 +55,7 @@ Trainer::Progress AsyncTrainer::progress() const {
 }
 
 void AsyncTrainer::TakeView(const v1::RunState& state) {
-  logic_.OnView(ViewOf(state));
+  logic_.OnView(MakeView(state));
   view_ = state.view();
   lineage_ = state.lineage();
 }

@@ -179,7 +179,7 @@ bool SyncStepLogic::HasPosition(uint32_t position) const {
   return position % view_.workers.size() == rank_ || help_.Covers(position);
 }
 
-std::optional<uint32_t> SyncStepLogic::OtherWorkerOf(uint32_t position) const {
+std::optional<uint32_t> SyncStepLogic::FindOtherWorker(uint32_t position) const {
   const uint64_t rank = position % view_.workers.size();
   return rank == rank_ ? std::nullopt : std::optional<uint32_t>(view_.workers[rank]);
 }
@@ -190,7 +190,7 @@ bool SyncStepLogic::HelpIfLate(absl::Time now) {
   help_.OnIdle(now);
   if (!std::exchange(received_missing_, false)) return false;
   const auto may_take = [this](uint32_t position) {
-    return positions_[position] == PositionState::kTodo && OtherWorkerOf(position).has_value() &&
+    return positions_[position] == PositionState::kTodo && FindOtherWorker(position).has_value() &&
            !IsDecided(position);
   };
   return help_.Consider(now, Place(), missing_positions_, may_take).has_value();
@@ -265,7 +265,7 @@ bool SyncStepLogic::NextCompute(absl::Time now, SyncAction* action) {
   Ticket& ticket = Open(action, SyncAction::kCompute, num_versioned_groups_);
   ticket.position = static_cast<uint32_t>(position);
   ticket.gradient_set = *gradient_set;
-  ticket.helps = OtherWorkerOf(ticket.position);
+  ticket.helps = FindOtherWorker(ticket.position);
   ticket.pulls = is_last;
   action->position = ticket.position;
   action->batch = plan_.BatchAt(step_, ticket.position);

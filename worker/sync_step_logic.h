@@ -166,7 +166,7 @@ class SyncStepLogic {
     return {rank_, static_cast<uint32_t>(positions_.size()), view_.workers};
   }
   // Returns the position's worker; none if the position is this worker's own.
-  std::optional<uint32_t> OtherWorkerOf(uint32_t position) const;
+  std::optional<uint32_t> FindOtherWorker(uint32_t position) const;
   bool HelpIfLate(absl::Time now);
 
   void RetryIfDue(absl::Time now);

@@ -12,7 +12,7 @@ std::set<BatchKey> ToBatchKeys(const google::protobuf::RepeatedPtrField<v1::Batc
   return keys;
 }
 
-SyncView ViewOf(const v1::RunState& state) {
+SyncView MakeView(const v1::RunState& state) {
   SyncView view;
   view.number = state.number();
   view.lineage = state.lineage();
@@ -56,7 +56,7 @@ Trainer::Progress SyncTrainer::progress() const {
   return progress;
 }
 
-void SyncTrainer::TakeView(const v1::RunState& state) { logic_.OnView(ViewOf(state)); }
+void SyncTrainer::TakeView(const v1::RunState& state) { logic_.OnView(MakeView(state)); }
 
 std::optional<absl::Time> SyncTrainer::PlanNext(absl::Time now) {
   action_ = logic_.Next(now);

@@ -14,7 +14,8 @@ absl::Status Damaged(absl::string_view what) {
                                           what, "; resume from another checkpoint"));
 }
 
-absl::StatusOr<IntervalSet> FinishedOf(const v1::DataLedgerState::Epoch& epoch, uint64_t batches) {
+absl::StatusOr<IntervalSet> ReadFinished(const v1::DataLedgerState::Epoch& epoch,
+                                         uint64_t batches) {
   if (epoch.finished_begin_size() != epoch.finished_end_size()) return Damaged("half a range");
   std::vector<IntervalSet::Range> ranges;
   for (int i = 0; i < epoch.finished_begin_size(); ++i) {
@@ -64,7 +65,7 @@ absl::Status DataLedger::Restore(absl::string_view bytes) {
   std::map<uint32_t, Epoch> epochs;
   for (int i = 0; i < state.epochs_size(); ++i) {
     if (state.epochs(i).epoch() != first + i) return Damaged("epochs are not in order");
-    ASSIGN_OR_RETURN(epochs[first + i].finished, FinishedOf(state.epochs(i), batches));
+    ASSIGN_OR_RETURN(epochs[first + i].finished, ReadFinished(state.epochs(i), batches));
   }
   std::map<BatchKey, std::string> skipped;
   for (const v1::SkippedBatch& skip : state.skipped()) {

@@ -47,7 +47,7 @@ std::string Remedy(const v1::PsMemory& memory) {
                       ", or set `expiry` or `admission` in the tables");
 }
 
-std::string UsedOf(const v1::PsMemory& memory) {
+std::string DescribeUse(const v1::PsMemory& memory) {
   return absl::StrCat(InMebibytes(static_cast<double>(memory.used())), " of the ",
                       InMebibytes(static_cast<double>(memory.limit())), " that ",
                       memory.limit_set_by(), " allows");
@@ -124,14 +124,15 @@ std::string TableMemoryLedger::Warning() const {
   return absl::StrFormat(
       "ps/%d uses %s: %s; %s. When it is full, the run makes a checkpoint and ends: "
       "%s",
-      index, UsedOf(ps.memory), LargestTables(ps.memory), when, Remedy(ps.memory));
+      index, DescribeUse(ps.memory), LargestTables(ps.memory), when, Remedy(ps.memory));
 }
 
 std::string TableMemoryLedger::WhyFull() const {
   for (const auto& [index, ps] : ps_) {
     if (!ps.IsFull()) continue;
     return absl::StrFormat("ps/%d is full, with %s: %s. To continue from the last checkpoint, %s",
-                           index, UsedOf(ps.memory), LargestTables(ps.memory), Remedy(ps.memory));
+                           index, DescribeUse(ps.memory), LargestTables(ps.memory),
+                           Remedy(ps.memory));
   }
   return "";
 }

@@ -13,14 +13,16 @@
 namespace shoal {
 namespace {
 
-std::string DetailOf(const v1::LoadSlicesRequest&) { return ""; }
-std::string DetailOf(const v1::FinishRequest&) { return ""; }
-std::string DetailOf(const v1::RequestCutRequest& request) {
+std::string DescribeDetail(const v1::LoadSlicesRequest&) { return ""; }
+std::string DescribeDetail(const v1::FinishRequest&) { return ""; }
+std::string DescribeDetail(const v1::RequestCutRequest& request) {
   return absl::StrCat(request.version());
 }
-std::string DetailOf(const v1::GetAppliedRequest& request) { return absl::StrCat(request.epoch()); }
+std::string DescribeDetail(const v1::GetAppliedRequest& request) {
+  return absl::StrCat(request.epoch());
+}
 template <typename Request>  // WithholdBatch, DecideBatch
-std::string DetailOf(const Request& request) {
+std::string DescribeDetail(const Request& request) {
   return absl::StrCat(request.batch().epoch(), " ", request.batch().index(), " ", request.number());
 }
 
@@ -30,7 +32,7 @@ std::string CommandKey(const PsCommand& command) {
   return std::visit(
       [&](const auto& request) {
         return absl::StrCat(command.ps, " ", command.incarnation, " ", command.request.index(), " ",
-                            request.identity().lineage(), " ", DetailOf(request));
+                            request.identity().lineage(), " ", DescribeDetail(request));
       },
       command.request);
 }

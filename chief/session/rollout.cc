@@ -21,7 +21,7 @@ absl::StatusOr<std::unique_ptr<TrainingMode>> MakeMode(SessionContext* context,
   return std::make_unique<SyncMode>(context, bad_batches);
 }
 
-std::vector<CutLedger::Part> PartsOf(const RunPlan& plan, uint32_t num_ps) {
+std::vector<CutLedger::Part> ListParts(const RunPlan& plan, uint32_t num_ps) {
   std::vector<CutLedger::Part> parts(num_ps, {false, false});
   for (uint32_t slice = 0; slice < plan.table.size(); ++slice) {
     CutLedger::Part& part = parts[plan.shard_map.owner(static_cast<int>(slice))];
@@ -36,7 +36,7 @@ std::vector<CutLedger::Part> PartsOf(const RunPlan& plan, uint32_t num_ps) {
 absl::Status Rollout::OnPlan() {
   const RunPlan& plan = *context_.plan;
   bad_batches_.OnPlan();
-  context_.cuts.SetParts(PartsOf(plan, context_.options.num_ps_tasks));
+  context_.cuts.SetParts(ListParts(plan, context_.options.num_ps_tasks));
   context_.evaluations.emplace(plan.evaluation_blocks);
   absl::StatusOr<std::unique_ptr<TrainingMode>> mode = MakeMode(&context_, &bad_batches_);
   if (!mode.ok()) {

@@ -23,13 +23,13 @@ namespace {
 
 constexpr char kSameModel[] = "; give both the same model";
 
-std::string ShapeOf(const v1::VariableSpec& variable) {
+std::string DescribeShape(const v1::VariableSpec& variable) {
   return absl::StrCat("[", absl::StrJoin(variable.shape(), ","), "]");
 }
 
 // The text of a rule without its learning rate and schedule, which a run may change when it
 // resumes.
-std::string RuleOf(const v1::TableSpec& table) {
+std::string DescribeRule(const v1::TableSpec& table) {
   v1::OptimizerConfig rule = table.optimizer();
   rule.clear_learning_rate();
   rule.clear_schedule();
@@ -43,7 +43,7 @@ struct Setting {
   std::string value;
 };
 
-std::vector<Setting> SettingsOf(const v1::VariableSpec& variable) {
+std::vector<Setting> ListSettings(const v1::VariableSpec& variable) {
   const v1::Initializer& initializer = variable.initializer();
   std::vector<Setting> settings = {
       {"kind", variable.has_table() ? "a table" : "a dense variable"},
@@ -56,7 +56,7 @@ std::vector<Setting> SettingsOf(const v1::VariableSpec& variable) {
   if (!variable.has_table()) return settings;
   const v1::TableSpec& table = variable.table();
   settings.push_back({"buckets", absl::StrCat(table.buckets())});
-  settings.push_back({"optimizer", RuleOf(table)});
+  settings.push_back({"optimizer", DescribeRule(table)});
   settings.push_back({"optimizer.l2", absl::StrCat(table.l2())});
   settings.push_back({"admission.min_count", absl::StrCat(table.min_count())});
   settings.push_back({"expiry.idle_updates", absl::StrCat(table.idle_updates())});
@@ -71,7 +71,7 @@ std::string NameOf(const v1::VariableSpec& variable) {
 // Returns the first setting in which the two differ, with both values; "" if there is none.
 std::string FirstDifference(const v1::VariableSpec& first, const v1::VariableSpec& other,
                             const char* first_is, const char* other_is) {
-  const std::vector<Setting> ours = SettingsOf(first), theirs = SettingsOf(other);
+  const std::vector<Setting> ours = ListSettings(first), theirs = ListSettings(other);
   for (size_t s = 0; s < std::min(ours.size(), theirs.size()); ++s) {
     if (ours[s].value == theirs[s].value) continue;
     return absl::StrFormat("%s: %s is %s in %s and %s in %s%s", NameOf(first), ours[s].name,
@@ -94,10 +94,10 @@ absl::Status CheckSameVariables(absl::Span<const v1::VariableSpec* const> first,
                                                            i, first[i]->name(), first_is,
                                                            other[i]->name(), other_is, kSameModel));
     }
-    if (ShapeOf(*first[i]) != ShapeOf(*other[i])) {
-      return absl::FailedPreconditionError(
-          absl::StrFormat("%s has shape %s in %s and %s in %s%s", NameOf(*first[i]),
-                          ShapeOf(*first[i]), first_is, ShapeOf(*other[i]), other_is, kSameModel));
+    if (DescribeShape(*first[i]) != DescribeShape(*other[i])) {
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "%s has shape %s in %s and %s in %s%s", NameOf(*first[i]), DescribeShape(*first[i]),
+          first_is, DescribeShape(*other[i]), other_is, kSameModel));
     }
     if (IsFrozen(*first[i]) != IsFrozen(*other[i])) {
       const char* first_does = IsFrozen(*first[i]) ? "frozen" : "trained";
@@ -124,7 +124,7 @@ std::vector<const v1::VariableSpec*> Pointers(const Variables& variables) {
   return pointers;
 }
 
-std::string NamesOf(const v1::ModelDeclaration& model) {
+std::string JoinNames(const v1::ModelDeclaration& model) {
   return absl::StrJoin(model.metrics(), ",", [](std::string* text, const v1::MetricSpec& metric) {
     absl::StrAppend(text, metric.name(), metric.kind() == v1::METRIC_KIND_AUC ? " (auc)" : "");
   });
@@ -341,10 +341,10 @@ absl::Status CheckSameModel(const v1::ModelDeclaration& first, const v1::ModelDe
     return absl::FailedPreconditionError(
         "data has other content here than at the first worker; give all workers the same data");
   }
-  if (NamesOf(first) != NamesOf(other)) {
+  if (JoinNames(first) != JoinNames(other)) {
     return absl::FailedPreconditionError(
-        absl::StrFormat("metrics are [%s] here and [%s] at the first worker%s", NamesOf(other),
-                        NamesOf(first), kSameModel));
+        absl::StrFormat("metrics are [%s] here and [%s] at the first worker%s", JoinNames(other),
+                        JoinNames(first), kSameModel));
   }
   if (!allow_mixed_compute && first.compute_fingerprint() != other.compute_fingerprint()) {
     return absl::FailedPreconditionError(

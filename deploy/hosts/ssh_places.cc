@@ -86,7 +86,7 @@ struct HostCheck {
 };
 
 // Returns an error that names the host and has the last line that the check wrote.
-absl::Status ResultOf(const HostCheck& check, const ChildExit& exit, FileSystem* files) {
+absl::Status GetResult(const HostCheck& check, const ChildExit& exit, FileSystem* files) {
   if (exit.ok()) return absl::OkStatus();
   std::string words;
   const absl::StatusOr<std::string> log = ReadFile(*files, check.log);
@@ -162,7 +162,7 @@ absl::Status SshPlaces::CheckProgram(FileSystem* file_system,
     while (!(exit = check.child->WaitFor(kTick)).has_value()) {
       if (shutdown.requested()) return absl::CancelledError("stopped before the run had started");
     }
-    if (result.ok()) result = ResultOf(check, *exit, file_system);
+    if (result.ok()) result = GetResult(check, *exit, file_system);
     if (exit->ok()) file_system->Remove(check.log).IgnoreError();
   }
   return result;

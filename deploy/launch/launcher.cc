@@ -49,7 +49,7 @@ uint64_t NewestListed(const ChiefLink* link, TaskId task) {
 }
 
 // Returns the address at which the task serves /metrics.
-std::string MetricsAddressOf(TaskId task, const Launcher::Options& options) {
+std::string ChooseMetricsAddress(TaskId task, const Launcher::Options& options) {
   const std::string& address = options.metrics_address;
   if (task.job == Job::kChief) return address;
   if (options.places != nullptr && !IsWildcardAddress(address)) {
@@ -130,7 +130,7 @@ absl::Status Launcher::StartTask(Task* task) {
     child.args.push_back(absl::StrCat("--chief_host=", chief_.address));
   }
   if (!options_.metrics_address.empty()) {
-    child.args.push_back("--metrics_address=" + MetricsAddressOf(task->id, options_));
+    child.args.push_back("--metrics_address=" + ChooseMetricsAddress(task->id, options_));
   }
   if (task->id.job == Job::kWorker) {
     const uint32_t local = places == nullptr ? task->id.index : places->LocalIndex(task->id);

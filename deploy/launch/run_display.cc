@@ -17,14 +17,14 @@
 namespace shoal {
 namespace {
 
-ProgressPlan PlanOf(const v1::RunConfig& run, const v1::RunState& state) {
+ProgressPlan ReadPlan(const v1::RunConfig& run, const v1::RunState& state) {
   const absl::StatusOr<StepPlan> steps = StepPlan::FromProto(state.plan());
   return steps.ok() ? MakeProgressPlan(*steps, state.last_step(), run.num_epochs())
                     : ProgressPlan();
 }
 
 // Returns the text to show instead of numbers while the run does not train; "" while it does.
-std::string ActivityOf(const v1::RunState& state) {
+std::string DescribeActivity(const v1::RunState& state) {
   switch (state.phase()) {
     case v1::RunState::PHASE_WAITING:
       return state.waiting_for().empty()
@@ -49,7 +49,7 @@ RunDisplay::RunDisplay(Options options)
 void RunDisplay::Show(const std::optional<v1::GetRunStatusResponse>& status) {
   ProgressReporter* progress = options_.progress;
   if (status.has_value()) {
-    progress->SetPlan(PlanOf(*options_.run, status->state()));
+    progress->SetPlan(ReadPlan(*options_.run, status->state()));
     ShowReturns(*status);
     ShowSkipped(*status);
     ShowMemory(*status);
@@ -65,7 +65,7 @@ void RunDisplay::Show(const std::optional<v1::GetRunStatusResponse>& status) {
   }
   metrics_fail_ = false;
   if (status.has_value() && news.lines.empty()) {
-    const std::string activity = ActivityOf(status->state());
+    const std::string activity = DescribeActivity(status->state());
     if (!activity.empty()) progress->SetActivity(activity);
   }
   progress->Tick();

@@ -14,7 +14,7 @@ namespace shoal {
 namespace {
 
 // Returns the sum of the outputs; not valid if there are none.
-Output SumOf(GraphBuilder& builder, std::vector<Output> parts, absl::string_view name) {
+Output AddSum(GraphBuilder& builder, std::vector<Output> parts, absl::string_view name) {
   parts.erase(
       std::remove_if(parts.begin(), parts.end(), [](const Output& part) { return !part.valid(); }),
       parts.end());
@@ -25,8 +25,8 @@ void Summarize(std::vector<ScalarSummary>* summaries, std::string name, Output v
   if (summaries != nullptr && value.valid()) summaries->push_back({std::move(name), value});
 }
 
-std::vector<GradientAndVariable> PairsOf(const std::vector<Output>& gradients,
-                                         const std::vector<Output>& variables) {
+std::vector<GradientAndVariable> MakePairs(const std::vector<Output>& gradients,
+                                           const std::vector<Output>& variables) {
   std::vector<GradientAndVariable> pairs;
   for (size_t i = 0; i < variables.size(); ++i) pairs.push_back({gradients[i], variables[i]});
   return pairs;
@@ -47,7 +47,7 @@ absl::StatusOr<std::vector<GradientAndVariable>> OptimizeClone(
   const auto in_clone = builder.WithClone(clone.index);
   ASSIGN_OR_RETURN(const std::vector<Output> gradients,
                    BuildGradients(builder, loss.total, variables));
-  return PairsOf(gradients, variables);
+  return MakePairs(gradients, variables);
 }
 
 // The losses of all clones.
@@ -73,8 +73,8 @@ OptimizedClones GatherLosses(GraphBuilder& builder, const std::vector<Clone>& cl
                               clone.index == 0 ? &result.summaries : nullptr));
     regularization.clear();
   }
-  result.total_loss = SumOf(builder, parts.totals, "total_loss");
-  result.data_loss = SumOf(builder, parts.data, "data_loss");
+  result.total_loss = AddSum(builder, parts.totals, "total_loss");
+  result.data_loss = AddSum(builder, parts.data, "data_loss");
   result.regularization_loss = parts.regularization;
   return result;
 }
@@ -151,15 +151,15 @@ CloneLoss GatherCloneLoss(GraphBuilder& builder, const Clone& clone, int num_clo
   CloneLoss loss;
   const auto device = builder.WithDevice(clone.device);
   const auto in_clone = builder.WithClone(clone.index);
-  loss.data = SumOf(builder, builder.graph().Collection(kLosses, clone.scope), "clone_loss");
+  loss.data = AddSum(builder, builder.graph().Collection(kLosses, clone.scope), "clone_loss");
   if (loss.data.valid() && num_clones > 1) {
     loss.data = builder.Op(
         "Scale", {loss.data},
         {{"factor", 1.0 / num_clones}, {"clone_index", static_cast<int64_t>(clone.index)}},
         "scaled_clone_loss");
   }
-  loss.regularization = SumOf(builder, regularization_losses, "regularization_loss");
-  loss.total = SumOf(builder, {loss.data, loss.regularization}, "sum_loss");
+  loss.regularization = AddSum(builder, regularization_losses, "regularization_loss");
+  loss.total = AddSum(builder, {loss.data, loss.regularization}, "sum_loss");
   Summarize(summaries, absl::StrCat(clone.scope, "clone_loss"), loss.data);
   Summarize(summaries, "regularization_loss", loss.regularization);
   return loss;
@@ -192,14 +192,14 @@ absl::StatusOr<OptimizedClones> OptimizeClones(GraphBuilder& builder,
     return absl::InvalidArgumentError(
         "no clone has a loss; add one to the losses collection in the model function");
   }
-  result.total_loss = SumOf(builder, parts.totals, "total_loss");
-  result.data_loss = SumOf(builder, parts.data, "data_loss");
+  result.total_loss = AddSum(builder, parts.totals, "total_loss");
+  result.data_loss = AddSum(builder, parts.data, "data_loss");
   result.regularization_loss = parts.regularization;
   if (builder.has_clone_sums()) {
     ASSIGN_OR_RETURN(const auto by_clone, BuildCloneGradients(builder, result.total_loss, variables,
                                                               static_cast<int>(clones.size())));
     for (const std::vector<Output>& gradients : by_clone) {
-      clone_gradients.push_back(PairsOf(gradients, variables));
+      clone_gradients.push_back(MakePairs(gradients, variables));
     }
   }
   result.gradients = SumClonesGradients(builder, clone_gradients, options.reduce_devices);
@@ -238,7 +238,7 @@ std::vector<GradientAndVariable> SumClonesGradients(
       *least += sums[v].variable.shape().num_elements();
     }
     sums[v].gradient =
-        SumOf(builder, std::move(gradients), absl::StrCat(sums[v].variable.name(), "/sum_grads"));
+        AddSum(builder, std::move(gradients), absl::StrCat(sums[v].variable.name(), "/sum_grads"));
   }
   sums.erase(std::remove_if(sums.begin(), sums.end(),
                             [](const GradientAndVariable& sum) { return !sum.gradient.valid(); }),
@@ -278,7 +278,8 @@ absl::StatusOr<DeployedModel> Deploy(const DeploymentConfig& config, GraphBuilde
   model.total_loss = optimized.total_loss;
   model.data_loss = optimized.data_loss;
   model.regularization_loss = optimized.regularization_loss;
-  model.correct_count = SumOf(builder, builder.graph().Collection(kCorrectCounts), "correct_count");
+  model.correct_count =
+      AddSum(builder, builder.graph().Collection(kCorrectCounts), "correct_count");
   AddCollectedSummaries(builder.graph(), model.clones[0].scope, initial_summaries, &model);
   model.summaries.insert(model.summaries.end(), optimized.summaries.begin(),
                          optimized.summaries.end());

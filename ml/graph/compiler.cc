@@ -28,7 +28,7 @@ const KernelBackend* FindBackend(absl::Span<const KernelBackend* const> backends
   return nullptr;
 }
 
-absl::StatusOr<DeviceBackends> BackendsOf(const CompileRequest& request) {
+absl::StatusOr<DeviceBackends> ListBackends(const CompileRequest& request) {
   DeviceBackends backends;
   for (const DeviceSpec& device : request.placer.devices) {
     backends.push_back(FindBackend(AllBackends(request), device.device_type));
@@ -83,7 +83,7 @@ absl::StatusOr<std::unique_ptr<Executable>> Compile(const CompileRequest& reques
         absl::StrCat("compute_dtype: ", DataTypeName(request.compute_dtype),
                      " is neither float32 nor bfloat16"));
   }
-  ASSIGN_OR_RETURN(const DeviceBackends backends, BackendsOf(request));
+  ASSIGN_OR_RETURN(const DeviceBackends backends, ListBackends(request));
   PlacerOptions placer = request.placer;
   if (!placer.has_kernel) {
     placer.has_kernel = [&](absl::string_view device_type, const Node& node) {

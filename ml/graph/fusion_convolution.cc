@@ -58,7 +58,7 @@ void FuseReluIntoPool(Fusion& fusion, int relu_index) {
 }
 
 // Returns the only ConvGrad of the step; -1 if there is none, -2 if there are several.
-int ConvGradientOf(Fusion& fusion, const PlanStep& convolution) {
+int FindConvGradient(Fusion& fusion, const PlanStep& convolution) {
   int found = -1;
   for (int s : fusion.FindGradients(convolution)) {
     if (fusion.step(s).op != "ConvGrad") continue;
@@ -73,7 +73,7 @@ void FuseActivation(Fusion& fusion, int index) {
   if (next < 0) return;
   const PlanStep activation = fusion.step(next);
   const std::string name = FindActivation(activation);
-  const int gradient = ConvGradientOf(fusion, fusion.step(index));
+  const int gradient = FindConvGradient(fusion, fusion.step(index));
   if (name.empty() || IsActivationGradient(activation) || gradient == -2) return;
   PlanStep& convolution = fusion.step(index);
   convolution.attributes.Set("activation", name);
@@ -114,7 +114,7 @@ void FusePool(Fusion& fusion, int index) {
   const PlanStep pool = fusion.step(pool_index);
   const std::vector<int64_t> no_pads = {0, 0, 0, 0};
   if (pool.attributes.GetInts("pads", no_pads) != no_pads) return;
-  const int gradient = ConvGradientOf(fusion, fusion.step(index));
+  const int gradient = FindConvGradient(fusion, fusion.step(index));
   if (gradient == -2) return;
   const Attributes attributes = ConvPoolAttributes(fusion.step(index), pool);
   if (gradient >= 0) {

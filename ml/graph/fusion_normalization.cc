@@ -15,7 +15,7 @@ bool HasNoActivation(const PlanStep& step) {
 }
 
 // Returns the only BatchNormGrad of the step; -1 if there is none, -2 if there are several.
-int NormGradientOf(const Fusion& fusion, const Plan& plan, const PlanStep& norm) {
+int FindNormGradient(const Fusion& fusion, const Plan& plan, const PlanStep& norm) {
   int found = -1;
   for (int s : fusion.FindGradients(norm)) {
     if (plan.steps[s].op != "BatchNormGrad") continue;
@@ -52,7 +52,7 @@ void FuseResidual(Fusion& fusion, int index) {
 // BatchNormGrad also applies the gradient of the activation, if no other step reads that gradient.
 void FuseGradient(Fusion& fusion, int index, const PlanStep& activation, const std::string& name) {
   const PlanStep& norm = fusion.step(index);
-  const int gradient = NormGradientOf(fusion, fusion.plan(), norm);
+  const int gradient = FindNormGradient(fusion, fusion.plan(), norm);
   if (gradient < 0 || norm.inputs.size() != 5) return;
   PlanStep& norm_grad = fusion.step(gradient);
   const int undo = fusion.FindProducer(norm_grad.inputs[4], activation.op + "Grad");

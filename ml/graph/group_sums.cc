@@ -148,8 +148,8 @@ namespace {
 
 // Moves the parts in a device's order into the order of `sums`, each after the step that computes
 // its term.
-std::vector<int> InOrderOf(const std::vector<int>& sums, const Plan& plan,
-                           const std::vector<int>& order) {
+std::vector<int> SortInOrder(const std::vector<int>& sums, const Plan& plan,
+                             const std::vector<int>& order) {
   std::vector<int> parts(sums.size());
   std::vector<int> result;
   const auto place = [&](int step) {
@@ -181,7 +181,7 @@ void OrderGroupParts(const Plan& plan, std::vector<std::vector<int>>* order) {
   for (int step : (*order)[plan.group[0]]) {
     if (plan.steps[step].group_sum >= 0) sums.push_back(plan.steps[step].group_sum);
   }
-  for (int device : plan.group) (*order)[device] = InOrderOf(sums, plan, (*order)[device]);
+  for (int device : plan.group) (*order)[device] = SortInOrder(sums, plan, (*order)[device]);
 }
 
 }  // namespace shoal

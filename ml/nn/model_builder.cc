@@ -47,8 +47,8 @@ bool IsDenseInput(const FieldSpec& field) { return !field.is_ragged() && !IsTarg
 // The target is the first one of the fields. The input is the first field of model.input, or else
 // the first dense field that is not a target; of a model with features, the first such field of
 // numbers.
-ModelInputs InputsOf(const v1::ModelConfig& config, const std::vector<FieldSpec>& fields,
-                     std::vector<Feature> features) {
+ModelInputs MakeInputs(const v1::ModelConfig& config, const std::vector<FieldSpec>& fields,
+                       std::vector<Feature> features) {
   ModelInputs inputs;
   inputs.fields = fields;
   inputs.features = std::move(features);
@@ -99,7 +99,7 @@ Output BuildPredictions(GraphBuilder& builder, const v1::ModelConfig& config,
   return zoo::Build(builder, config.name(), input, model, std::move(features));
 }
 
-absl::StatusOr<LossKind> LossOf(const v1::ModelConfig& config) {
+absl::StatusOr<LossKind> ParseLoss(const v1::ModelConfig& config) {
   if (!config.loss().empty()) return ParseLossKind(config.loss());
   const zoo::Model* model = zoo::Find(config.name());
   return model == nullptr ? LossKind::kSparseSoftmaxCrossEntropy : ParseLossKind(model->loss());
@@ -155,7 +155,7 @@ std::string OutputLayer(const v1::ModelConfig& config) {
   return "model";
 }
 
-std::string CountOf(int64_t count, absl::string_view what, absl::string_view plural) {
+std::string Counted(int64_t count, absl::string_view what, absl::string_view plural) {
   return absl::StrCat(count, " ", count == 1 ? what : plural);
 }
 
@@ -171,8 +171,8 @@ absl::Status CheckOutputs(const v1::ModelConfig& config, const Shape& prediction
   const int64_t outputs = predictions.dim(1);
   if (outputs >= classes) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(OutputLayer(config), ": has ", CountOf(outputs, "output", "outputs"),
-                   ", but there are ", CountOf(classes, "class", "classes"), "; give it ", classes,
+      absl::StrCat(OutputLayer(config), ": has ", Counted(outputs, "output", "outputs"),
+                   ", but there are ", Counted(classes, "class", "classes"), "; give it ", classes,
                    " units, or say with data.classes how many classes there are"));
 }
 
@@ -260,10 +260,10 @@ absl::StatusOr<ModelFunction> MakeModel(const v1::ModelConfig& config,
   RETURN_IF_ERROR(CheckConfig(config));
   ASSIGN_OR_RETURN(std::vector<Feature> features,
                    ResolveFeatures(config, tables == nullptr ? TableConfigs() : *tables, fields));
-  const ModelInputs inputs = InputsOf(config, fields, std::move(features));
+  const ModelInputs inputs = MakeInputs(config, fields, std::move(features));
   RETURN_IF_ERROR(CheckTarget(fields));
   RETURN_IF_ERROR(CheckInputs(config, fields));
-  ASSIGN_OR_RETURN(LossKind loss, LossOf(config));
+  ASSIGN_OR_RETURN(LossKind loss, ParseLoss(config));
   const TensorSpec& target = fields[static_cast<size_t>(inputs.target)].example;
   if (loss == LossKind::kSoftmaxCrossEntropy && !IsFloating(target.dtype)) {
     loss = LossKind::kSparseSoftmaxCrossEntropy;
@@ -299,7 +299,7 @@ absl::StatusOr<ModelFunction> MakeModel(const v1::ModelConfig& config,
 }
 
 bool Classifies(const v1::ModelConfig& config) {
-  const absl::StatusOr<LossKind> loss = LossOf(config);
+  const absl::StatusOr<LossKind> loss = ParseLoss(config);
   return loss.ok() &&
          (*loss == LossKind::kSparseSoftmaxCrossEntropy || *loss == LossKind::kSoftmaxCrossEntropy);
 }
@@ -313,10 +313,10 @@ std::string NoticeOfExtraOutputs(const v1::ModelConfig& config,
                            fields[target].example.shape.rank() == 0;
   if (!are_classes || !Classifies(config) || config.layer().empty()) return "";
   const absl::StatusOr<Shape> predictions =
-      CheckPredictions(config, InputsOf(config, fields, {}), classes, /*is_training=*/true);
+      CheckPredictions(config, MakeInputs(config, fields, {}), classes, /*is_training=*/true);
   if (!predictions.ok() || predictions->rank() != 2 || predictions->dim(1) <= classes) return "";
   return absl::StrCat(OutputLayer(config), ": has ", predictions->dim(1),
-                      " outputs, but there are ", CountOf(classes, "class", "classes"), ", so ",
+                      " outputs, but there are ", Counted(classes, "class", "classes"), ", so ",
                       has_class_names
                           ? "`shoal predict` will show numbers instead of the classes' names"
                           : "the outputs after the first ones belong to no class",
@@ -330,7 +330,7 @@ absl::StatusOr<PredictionFunction> MakePredictions(const v1::ModelConfig& config
   RETURN_IF_ERROR(CheckInputs(config, fields));
   ASSIGN_OR_RETURN(std::vector<Feature> features,
                    ResolveFeatures(config, tables == nullptr ? TableConfigs() : *tables, fields));
-  const ModelInputs inputs = InputsOf(config, fields, std::move(features));
+  const ModelInputs inputs = MakeInputs(config, fields, std::move(features));
   RETURN_IF_ERROR(CheckPredictions(config, inputs, classes, /*is_training=*/false).status());
   return PredictionFunction([config, classes, inputs](GraphBuilder& builder,
                                                       absl::Span<const Output> batch,

@@ -42,13 +42,13 @@ constexpr struct {
     {"ftrl", "l2", &OptimizerOptions::ftrl_l2},
 };
 
-const FieldDescriptor* RuleOf(const v1::OptimizerConfig& config) {
+const FieldDescriptor* FindRule(const v1::OptimizerConfig& config) {
   return config.GetReflection()->GetOneofFieldDescriptor(
       config, v1::OptimizerConfig::descriptor()->FindOneofByName("rule"));
 }
 
-absl::StatusOr<OptimizerKind> KindOf(const v1::OptimizerConfig& config) {
-  const FieldDescriptor* rule = RuleOf(config);
+absl::StatusOr<OptimizerKind> ToKind(const v1::OptimizerConfig& config) {
+  const FieldDescriptor* rule = FindRule(config);
   if (rule == nullptr) {
     return absl::InvalidArgumentError(
         "optimizer has no rule: set one of sgd, momentum, adagrad, adadelta, rmsprop, adam, "
@@ -58,7 +58,7 @@ absl::StatusOr<OptimizerKind> KindOf(const v1::OptimizerConfig& config) {
   return ParseOptimizerKind(rule->name());
 }
 
-absl::StatusOr<ScheduleKind> KindOf(v1::ScheduleConfig::Kind kind) {
+absl::StatusOr<ScheduleKind> ToKind(v1::ScheduleConfig::Kind kind) {
   switch (kind) {
     case v1::ScheduleConfig::KIND_UNSPECIFIED:
     case v1::ScheduleConfig::KIND_CONSTANT:
@@ -80,7 +80,7 @@ absl::StatusOr<ScheduleKind> KindOf(v1::ScheduleConfig::Kind kind) {
 }  // namespace
 
 void ResolveRuleDefaults(v1::OptimizerConfig* config) {
-  const FieldDescriptor* rule = RuleOf(*config);
+  const FieldDescriptor* rule = FindRule(*config);
   if (rule == nullptr) return;
   google::protobuf::Message* parameters = config->GetReflection()->MutableMessage(config, rule);
   for (const auto& entry : kRuleFields) {
@@ -95,10 +95,10 @@ absl::StatusOr<OptimizerOptions> OptimizerOptionsFrom(const v1::OptimizerConfig&
   v1::OptimizerConfig config = given;
   ResolveRuleDefaults(&config);
   OptimizerOptions options;
-  const auto kind = KindOf(config);
+  const auto kind = ToKind(config);
   if (!kind.ok()) return kind.status();
   options.kind = *kind;
-  const FieldDescriptor* rule = RuleOf(config);
+  const FieldDescriptor* rule = FindRule(config);
   const google::protobuf::Message& parameters = config.GetReflection()->GetMessage(config, rule);
   for (const auto& entry : kRuleFields) {
     if (rule->name() != entry.rule) continue;
@@ -126,7 +126,7 @@ absl::StatusOr<LearningRateScheduleOptions> ScheduleOptionsFrom(const v1::Optimi
                                                                 int64_t total_updates) {
   v1::ScheduleConfig schedule = config.schedule();
   ResolveScheduleDefaults(&schedule);
-  const auto kind = KindOf(schedule.kind());
+  const auto kind = ToKind(schedule.kind());
   if (!kind.ok()) return kind.status();
   LearningRateScheduleOptions options;
   options.kind = *kind;

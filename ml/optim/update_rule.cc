@@ -78,7 +78,7 @@ void (*LoopFor(const OptimizerOptions& o, UpdateIsa isa))(const UpdateScalars&, 
   return nullptr;
 }
 
-std::vector<SlotSpec> SlotsOf(const OptimizerOptions& o) {
+std::vector<SlotSpec> ListSlots(const OptimizerOptions& o) {
   switch (o.kind) {
     case OptimizerKind::kSgd:
       return {};
@@ -120,7 +120,7 @@ void SetAdamScalars(const OptimizerOptions& o, const UpdateStep& s, UpdateScalar
   c.learning_rate_decay = static_cast<float>(lr * o.weight_decay);
 }
 
-UpdateScalars ScalarsOf(const OptimizerOptions& o, const UpdateStep& s) {
+UpdateScalars ComputeScalars(const OptimizerOptions& o, const UpdateStep& s) {
   UpdateScalars c = {};
   c.gradient_scale = s.gradient_scale;
   c.gradient_limit =
@@ -182,7 +182,7 @@ absl::StatusOr<std::unique_ptr<UpdateRule>> UpdateRule::Create(const OptimizerOp
 }
 
 UpdateRule::UpdateRule(const OptimizerOptions& options, Loop loop, UpdateIsa isa)
-    : options_(options), slots_(SlotsOf(options)), loop_(loop), isa_(isa) {}
+    : options_(options), slots_(ListSlots(options)), loop_(loop), isa_(isa) {}
 
 void UpdateRule::Apply(const UpdateStep& step) const {
   if (options_.kind == OptimizerKind::kFtrl && step.learning_rate == 0) {
@@ -195,13 +195,13 @@ void UpdateRule::Apply(const UpdateStep& step) const {
     ApplyWithL2Decay(step);
     return;
   }
-  loop_(ScalarsOf(options_, step), step);
+  loop_(ComputeScalars(options_, step), step);
 }
 
 // The rules' own loops stay as they are for those who use no decay: they get the decayed gradient,
 // which needs no scaling and clipping any more.
 void UpdateRule::ApplyWithL2Decay(const UpdateStep& step) const {
-  const UpdateScalars given = ScalarsOf(options_, step);
+  const UpdateScalars given = ComputeScalars(options_, step);
   UpdateScalars plain = given;
   plain.gradient_scale = 1;
   plain.gradient_limit = std::numeric_limits<float>::infinity();

@@ -72,7 +72,7 @@ absl::Status ParseObject(absl::string_view text, Json* json) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<uint64_t>> NumbersOf(const Json& json, absl::string_view field) {
+absl::StatusOr<std::vector<uint64_t>> ReadNumbers(const Json& json, absl::string_view field) {
   const bool is_list = json.is_array() && std::all_of(json.begin(), json.end(), [](const Json& n) {
                          return n.is_number_unsigned();
                        });
@@ -95,9 +95,9 @@ absl::Status TakeEntry(const Json& json, SafetensorsEntry* entry) {
     if (key == "dtype" && value.is_string()) {
       entry->dtype = value.get<std::string>();
     } else if (key == "shape") {
-      ASSIGN_OR_RETURN(entry->shape, NumbersOf(value, key));
+      ASSIGN_OR_RETURN(entry->shape, ReadNumbers(value, key));
     } else if (key == "data_offsets") {
-      ASSIGN_OR_RETURN(const std::vector<uint64_t> offsets, NumbersOf(value, key));
+      ASSIGN_OR_RETURN(const std::vector<uint64_t> offsets, ReadNumbers(value, key));
       if (offsets.size() != 2) return Malformed("expected two data_offsets");
       entry->begin = offsets[0];
       entry->end = offsets[1];

@@ -24,7 +24,7 @@ absl::Status InFile(const std::string& path, const absl::Status& status) {
 }
 
 // Returns nullopt if a shard cannot have such a tensor.
-std::optional<ShardReader::Entry> EntryOf(const SafetensorsEntry& tensor) {
+std::optional<ShardReader::Entry> ToEntry(const SafetensorsEntry& tensor) {
   using Entry = ShardReader::Entry;
   Entry entry;
   if (tensor.dtype == "U32") entry.type = Entry::kUint32;
@@ -85,7 +85,7 @@ absl::Status ShardReader::ReadIndex() {
   for (const SafetensorsEntry& tensor : header->tensors) {
     auto name = DecodeSliceName(tensor.name);
     if (!name.ok()) return InFile(path_, name.status());
-    std::optional<Entry> entry = EntryOf(tensor);
+    std::optional<Entry> entry = ToEntry(tensor);
     if (!entry.has_value()) {
       return absl::DataLossError(
           absl::StrCat(path_, ": ", tensor.name, " is neither a vector nor a matrix of floats"));

@@ -90,7 +90,7 @@ void ResolveOptimizer(v1::OptimizerConfig* optimizer) {
 }
 
 // Returns the name of the other language that the text looks like, or "".
-std::string OtherLanguageOf(absl::string_view text) {
+std::string FindOtherLanguage(absl::string_view text) {
   bool is_first = true;
   bool opens_block = false;  // The line before ends with a colon.
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
@@ -112,7 +112,7 @@ absl::StatusOr<v1::RunConfig> ParseRunConfig(absl::string_view text, absl::strin
   v1::RunConfig run;
   const absl::Status parsed = ParseTextProto(text, file_name, &run);
   if (parsed.ok()) return run;
-  const std::string language = OtherLanguageOf(text);
+  const std::string language = FindOtherLanguage(text);
   if (language.empty()) return parsed;
   return absl::InvalidArgumentError(
       absl::StrCat(file_name, ": looks like ", language,

@@ -47,7 +47,7 @@ double NiceStep(double least) {
   return 10 * power;
 }
 
-Range RangeOf(double low, double high) {
+Range MakeRange(double low, double high) {
   // Means of equal numbers differ in their last digits.
   const double size = std::max(std::abs(low), std::abs(high));
   if (!(high - low > 1e-6 * size)) {
@@ -112,8 +112,8 @@ class Plane {
     }
     if (!smoothed.empty()) last = std::max(last, static_cast<double>(smoothed.back().step));
     if (chart.starts_at_zero) low = 0;
-    y_ = RangeOf(low, high);
-    x_ = RangeOf(0, last);
+    y_ = MakeRange(low, high);
+    x_ = MakeRange(0, last);
     x_.tick = std::max(x_.tick, 1.0);
     x_.high = last;
   }
@@ -131,7 +131,7 @@ class Plane {
   Range x_, y_;
 };
 
-std::string LineOf(const Plane& plane, const std::vector<CurvePoint>& points) {
+std::string DrawLine(const Plane& plane, const std::vector<CurvePoint>& points) {
   std::string text;
   for (const CurvePoint& point : points) {
     absl::StrAppendFormat(&text, "%s%.1f,%.1f", text.empty() ? "" : " ",
@@ -187,13 +187,13 @@ void AppendCurves(const Chart& chart, const Plane& plane, const std::vector<Curv
                         chart.id, kLeft, kTop - 2, kRight - kLeft + 6, kBottom - kTop + 4,
                         chart.id);
   if (chart.train.size() >= 2 * kSmoothedParts) {
-    absl::StrAppend(svg, "<polyline class=\"raw\" points=\"", LineOf(plane, chart.train), "\"/>");
+    absl::StrAppend(svg, "<polyline class=\"raw\" points=\"", DrawLine(plane, chart.train), "\"/>");
   }
   absl::StrAppend(svg, "<polyline class=\"train\" data-name=\"training\" points=\"",
-                  LineOf(plane, smoothed), "\"/>");
+                  DrawLine(plane, smoothed), "\"/>");
   if (!chart.test.empty()) {
     absl::StrAppend(svg, "<polyline class=\"test\" data-name=\"test\" points=\"",
-                    LineOf(plane, chart.test), "\"/>");
+                    DrawLine(plane, chart.test), "\"/>");
   }
   absl::StrAppend(svg, "</g>");
   if (chart.test.size() > kMostDots) return;

@@ -22,7 +22,7 @@ struct Look {
   const char* color;
 };
 
-Look LookOf(RunPage::State state) {
+Look ChooseLook(RunPage::State state) {
   switch (state) {
     case RunPage::State::kStarting:
       return {"… starting", "soft"};
@@ -42,7 +42,7 @@ Look LookOf(RunPage::State state) {
   return {"", ""};
 }
 
-Look LookOf(RunPage::Task::State state) {
+Look ChooseLook(RunPage::Task::State state) {
   switch (state) {
     case RunPage::Task::State::kWorks:
       return {"✓ works", "good"};
@@ -54,7 +54,7 @@ Look LookOf(RunPage::Task::State state) {
   return {"", ""};
 }
 
-Look LookOf(RunPage::Checkpoint::State state) {
+Look ChooseLook(RunPage::Checkpoint::State state) {
   switch (state) {
     case RunPage::Checkpoint::State::kDurable:
       return {"✓ durable", "good"};
@@ -123,7 +123,7 @@ std::string Empty(absl::string_view words) {
 }
 
 std::string Heading(const RunPage& page) {
-  const Look look = LookOf(page.state);
+  const Look look = ChooseLook(page.state);
   return absl::StrCat("<header><h1>", EscapeHtml(page.run_name), "</h1><span class=\"badge ",
                       look.color, "\">", look.words, "</span><p class=\"about\">",
                       EscapeHtml(page.description), " · ", EscapeHtml(page.run_directory),
@@ -207,7 +207,7 @@ std::string Figures(const RunPage& page) {
   return absl::StrCat(html, "</dl>\n");
 }
 
-std::vector<Chart::Mark> MarksOf(const RunPage& page) {
+std::vector<Chart::Mark> ListMarks(const RunPage& page) {
   std::vector<Chart::Mark> marks;
   for (const RunPage::Event& event : page.events) {
     if (event.is_trouble && marks.size() < kMostMarks) marks.push_back({event.step, event.number});
@@ -219,7 +219,7 @@ std::vector<Chart::Mark> MarksOf(const RunPage& page) {
 }
 
 std::string Charts(const RunPage& page) {
-  const std::vector<Chart::Mark> marks = MarksOf(page);
+  const std::vector<Chart::Mark> marks = ListMarks(page);
   const RunPage::Curves& curves = page.curves;
   std::string html = "<div class=\"charts\">";
   const auto add = [&html, &marks](Chart chart) {
@@ -277,7 +277,7 @@ std::string Tasks(const RunPage& page) {
     }
     const bool is_missing = task.state == RunPage::Task::State::kMissing;
     absl::StrAppend(&rows, "<tr><th scope=\"row\">", EscapeHtml(task.name),
-                    "</th><td class=\"short\">", Words(LookOf(task.state)), "</td>",
+                    "</th><td class=\"short\">", Words(ChooseLook(task.state)), "</td>",
                     LongCell(activity, "long half"),
                     NumberCell(is_missing ? "–" : absl::StrCat(task.step)),
                     NumberCell(task.computed.has_value() ? absl::StrCat(*task.computed) : "–"),
@@ -316,7 +316,7 @@ std::string Checkpoints(const RunPage& page) {
     const bool is_durable = checkpoint.state == RunPage::Checkpoint::State::kDurable;
     absl::StrAppend(&rows, "<tr>", NumberCell(absl::StrCat(checkpoint.step)),
                     TimeCell(checkpoint.time, page.now), "<td class=\"short\">",
-                    Words(LookOf(checkpoint.state)), "</td><td class=\"short\">",
+                    Words(ChooseLook(checkpoint.state)), "</td><td class=\"short\">",
                     !is_durable              ? "–"
                     : checkpoint.is_exported ? "✓ yes"
                                              : "no",
@@ -354,7 +354,7 @@ std::string Footer(const RunPage& page) {
 }
 
 std::string Head(const RunPage& page) {
-  const Look look = LookOf(page.state);
+  const Look look = ChooseLook(page.state);
   std::string head = absl::StrCat(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"

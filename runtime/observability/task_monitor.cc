@@ -25,13 +25,13 @@ constexpr char kIndex[] =
     "/readyz    it can do its work\n"
     "/statusz   what it does; ?format=json\n";
 
-MetricPage::Labels LabelsOf(const std::string& run_name, TaskId task) {
+MetricPage::Labels MakeLabels(const std::string& run_name, TaskId task) {
   return {{"run", run_name},
           {"role", std::string(JobName(task.job))},
           {"task", absl::StrCat(task.index)}};
 }
 
-std::string TextOf(TaskId id, const TaskStatus& status) {
+std::string ToText(TaskId id, const TaskStatus& status) {
   std::string text = absl::StrCat(id.ToString(), status.ready ? ": ready" : ": not ready");
   const auto add = [&text](absl::string_view name, absl::string_view value) {
     if (!value.empty()) absl::StrAppendFormat(&text, "\n  %-17s%s", name, value);
@@ -52,7 +52,7 @@ std::string TextOf(TaskId id, const TaskStatus& status) {
   return absl::StrCat(text, "\n");
 }
 
-std::string JsonOf(TaskId id, const TaskStatus& status) {
+std::string ToJson(TaskId id, const TaskStatus& status) {
   JsonObject json;
   json.Add("task", id.ToString())
       .Add("role", JobName(id.job))
@@ -159,7 +159,7 @@ std::string TaskMonitor::StatusText() const {
                                      absl::FormatDuration(absl::Trunc(uptime(), absl::Seconds(1))));
   if (!options_.cluster.empty()) absl::StrAppend(&text, "cluster: ", options_.cluster, "\n");
   MutexLock lock(&mutex_);
-  for (const Role& role : roles_) absl::StrAppend(&text, TextOf(role.id, role.source->Status()));
+  for (const Role& role : roles_) absl::StrAppend(&text, ToText(role.id, role.source->Status()));
   return text;
 }
 
@@ -176,14 +176,14 @@ std::string TaskMonitor::StatusJson() const {
   std::string roles;
   MutexLock lock(&mutex_);
   for (const Role& role : roles_) {
-    absl::StrAppend(&roles, roles.empty() ? "" : ", ", JsonOf(role.id, role.source->Status()));
+    absl::StrAppend(&roles, roles.empty() ? "" : ", ", ToJson(role.id, role.source->Status()));
   }
   return json.AddJson("roles", absl::StrCat("[", roles, "]")).ToString() + "\n";
 }
 
 std::string TaskMonitor::Metrics() const {
   MetricPage page;
-  page.SetLabels(LabelsOf(options_.run_name, options_.task));
+  page.SetLabels(MakeLabels(options_.run_name, options_.task));
   page.AddGauge("shoal_build_info", "1; what runs here is in the labels.", 1,
                 {{"version", options_.version},
                  {"protocol", absl::StrCat(options_.protocol)},
@@ -191,7 +191,7 @@ std::string TaskMonitor::Metrics() const {
   AddProcessMetrics(&page);
   MutexLock lock(&mutex_);
   for (const Role& role : roles_) {
-    page.SetLabels(LabelsOf(options_.run_name, role.id));
+    page.SetLabels(MakeLabels(options_.run_name, role.id));
     page.AddGauge("shoal_ready", "1 while the role can do its work, as /readyz says; else 0.",
                   role.source->Status().ready ? 1 : 0);
     role.source->Collect(&page);

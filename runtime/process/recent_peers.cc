@@ -29,7 +29,7 @@ constexpr uint64_t kHandshakeBytes = 32 << 10;
 using GetName = int (*)(int, sockaddr*, socklen_t*);
 
 // None: not an IP socket, or not connected.
-std::optional<sockaddr_in6> NameOf(GetName get_name, int fd) {
+std::optional<sockaddr_in6> GetAddress(GetName get_name, int fd) {
   sockaddr_in6 name = {};  // An IPv4 socket uses only the first part.
   socklen_t size = sizeof(name);
   if (get_name(fd, reinterpret_cast<sockaddr*>(&name), &size) != 0) return std::nullopt;
@@ -94,13 +94,13 @@ std::vector<std::string> RecentPeers(const PeersWanted& wanted) {
   const std::vector<int> files = OpenFiles();
   std::set<uint16_t> served;  // ports, in network order
   for (const int fd : files) {
-    const std::optional<sockaddr_in6> own = NameOf(getsockname, fd);
+    const std::optional<sockaddr_in6> own = GetAddress(getsockname, fd);
     if (own.has_value() && Listens(fd)) served.insert(own->sin6_port);
   }
   std::vector<std::pair<uint64_t, std::string>> found;
   for (const int fd : files) {
-    const std::optional<sockaddr_in6> own = NameOf(getsockname, fd);
-    const std::optional<sockaddr_in6> peer = NameOf(getpeername, fd);
+    const std::optional<sockaddr_in6> own = GetAddress(getsockname, fd);
+    const std::optional<sockaddr_in6> peer = GetAddress(getpeername, fd);
     if (!own.has_value() || !peer.has_value()) continue;
     const bool accepted = served.count(own->sin6_port) > 0;
     const std::optional<Traffic> traffic = TrafficFrom(fd);

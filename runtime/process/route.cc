@@ -45,7 +45,7 @@ absl::StatusOr<AddressList> LookUp(const std::string& address) {
 }
 
 // Returns the source address of the route to `peer`, or "".
-std::string SourceOf(const addrinfo& peer) {
+std::string FindSource(const addrinfo& peer) {
   const UniqueFd socket_fd(socket(peer.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (socket_fd.get() < 0 || connect(socket_fd.get(), peer.ai_addr, peer.ai_addrlen) != 0)
     return "";
@@ -86,7 +86,7 @@ absl::StatusOr<std::string> LocalHostToward(const std::string& address) {
   std::string source;
   for (const addrinfo* peer = peers->get(); peer != nullptr && source.empty();
        peer = peer->ai_next) {
-    source = SourceOf(*peer);
+    source = FindSource(*peer);
   }
   if (source.empty()) return absl::UnavailableError(absl::StrCat("there is no route to ", address));
   if (!IsLoopbackAddress(absl::StrCat(source, ":1")) || IsLoopbackAddress(address) ||

@@ -23,7 +23,7 @@ namespace {
 // A process that looks whether the lock is free (IsHeld) holds it for less than this.
 constexpr absl::Duration kGlance = absl::Milliseconds(200);
 
-std::string PathOf(const std::string& out, RunLock::Holder holder) {
+std::string LockPath(const std::string& out, RunLock::Holder holder) {
   return absl::StrCat(out, holder == RunLock::Holder::kLauncher ? "/LOCK" : "/CHIEF_LOCK");
 }
 
@@ -44,19 +44,19 @@ RunLock::~RunLock() {
 }
 
 bool RunLock::IsHeld(const std::string& out, Holder holder) {
-  const UniqueFd file(open(PathOf(out, holder).c_str(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd file(open(LockPath(out, holder).c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.is_valid()) return errno != ENOENT && errno != ENOTDIR;
   return flock(file.get(), LOCK_SH | LOCK_NB) != 0;
 }
 
 std::optional<absl::Time> RunLock::HeldSince(const std::string& out, Holder holder) {
   struct stat info = {};
-  if (stat(PathOf(out, holder).c_str(), &info) != 0 || info.st_size == 0) return std::nullopt;
+  if (stat(LockPath(out, holder).c_str(), &info) != 0 || info.st_size == 0) return std::nullopt;
   return absl::TimeFromTimespec(info.st_mtim);
 }
 
 std::string RunLock::ReadHolder(const std::string& out, Holder holder) {
-  const UniqueFd file(open(PathOf(out, holder).c_str(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd file(open(LockPath(out, holder).c_str(), O_RDONLY | O_CLOEXEC));
   char words[512];
   const ssize_t size = file.is_valid() ? read(file.get(), words, sizeof(words)) : 0;
   if (size <= 0) return "";
@@ -75,7 +75,7 @@ absl::StatusOr<RunLock> RunLock::AcquireIfExists(const std::string& out, Holder 
 
 absl::StatusOr<RunLock> RunLock::Take(const std::string& out, Holder holder,
                                       absl::Duration patience, int open_flags) {
-  const std::string path = PathOf(out, holder);
+  const std::string path = LockPath(out, holder);
   UniqueFd file(open(path.c_str(), open_flags | O_CLOEXEC, 0644));
   if (!file.is_valid() && errno == ENOENT && (open_flags & O_CREAT) == 0) {
     return absl::NotFoundError(absl::StrCat(path, " is not there"));

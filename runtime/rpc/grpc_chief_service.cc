@@ -18,7 +18,7 @@ namespace {
 
 // "10.0.0.7:41234" of what gRPC calls "ipv4:10.0.0.7:41234", "[fd00::7]:1" of
 // "ipv6:%5Bfd00::7%5D:1".
-std::string AddressOf(const grpc::ServerContext& context) {
+std::string GetPeerAddress(const grpc::ServerContext& context) {
   std::string peer = absl::StrReplaceAll(context.peer(), {{"%5B", "["}, {"%5D", "]"}});
   return std::string(absl::StripPrefix(absl::StripPrefix(peer, "ipv4:"), "ipv6:"));
 }
@@ -57,7 +57,7 @@ absl::Status ChiefCallers::CheckStop(const grpc::ServerContext* context,
 
 absl::Status ChiefCallers::Refuse(const grpc::ServerContext& context, const absl::Status& status) {
   if (status.ok()) return status;
-  const std::string peer = AddressOf(context);
+  const std::string peer = GetPeerAddress(context);
   if (refusals_.IsFirst(absl::StrCat(GetHost(peer), " ", status.message()), absl::Now())) {
     LOG(WARNING) << "refused: " << status.message() << ", it came from " << peer;
   }

@@ -16,7 +16,7 @@ namespace shoal {
 namespace {
 
 // Returns the paths in the flags, with "{job}" replaced by `name`.
-TlsFiles FilesOf(const TaskFlags& flags, absl::string_view name) {
+TlsFiles MakeFiles(const TaskFlags& flags, absl::string_view name) {
   const auto with_name = [name](const std::string& path) {
     return absl::StrReplaceAll(path, {{"{job}", name}});
   };
@@ -62,7 +62,7 @@ absl::StatusOr<std::unique_ptr<Credentials>> ReadOperatorCredentials(const TaskF
                                                                      absl::Time now) {
   RETURN_IF_ERROR(CheckTlsFlags(flags));
   if (flags.tls_cert.empty()) return nullptr;
-  return Credentials::Create(FilesOf(flags, "operator"), now);
+  return Credentials::Create(MakeFiles(flags, "operator"), now);
 }
 
 absl::StatusOr<std::unique_ptr<Credentials>> ReadTaskCredentials(const TaskFlags& flags,
@@ -70,7 +70,7 @@ absl::StatusOr<std::unique_ptr<Credentials>> ReadTaskCredentials(const TaskFlags
                                                                  bool hosts_chief, absl::Time now) {
   RETURN_IF_ERROR(CheckTlsFlags(flags));
   if (flags.tls_cert.empty()) return nullptr;
-  const TlsFiles files = FilesOf(flags, hosts_chief ? "worker_chief" : JobName(task.job));
+  const TlsFiles files = MakeFiles(flags, hosts_chief ? "worker_chief" : JobName(task.job));
   ASSIGN_OR_RETURN(std::unique_ptr<Credentials> credentials, Credentials::Create(files, now));
   const RoleSet has = credentials->identity().roles;
   const RoleSet wanted = RoleOfJob(task.job) | (hosts_chief ? kRoleChief : 0);

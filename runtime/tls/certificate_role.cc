@@ -16,7 +16,7 @@ constexpr std::pair<absl::string_view, RoleSet> kRoles[] = {{"chief", kRoleChief
                                                             {"evaluator", kRoleEvaluator},
                                                             {"operator", kRoleOperator}};
 
-RoleSet RoleOf(absl::string_view name) {
+RoleSet ParseRole(absl::string_view name) {
   for (const auto& [known, role] : kRoles) {
     if (name == known) return role;
   }
@@ -58,7 +58,7 @@ CertificateIdentity ParseIdentity(absl::Span<const std::string> uris) {
   for (const std::string& uri : uris) {
     const size_t slash = uri.rfind('/');
     if (slash == std::string::npos || !absl::StartsWith(uri, "spiffe://")) continue;
-    const RoleSet role = RoleOf(absl::string_view(uri).substr(slash + 1));
+    const RoleSet role = ParseRole(absl::string_view(uri).substr(slash + 1));
     if (role == 0) continue;
     const std::string scope = uri.substr(0, slash);
     if (identity.roles == 0) identity.scope = scope;

@@ -17,7 +17,7 @@ constexpr size_t kPrefixBytes = 2 * kNumberBytes;
 // memory.
 constexpr size_t kCopyBelowBytes = 256;
 
-grpc::Slice SliceOf(const PayloadRef& payload) {
+grpc::Slice ToSlice(const PayloadRef& payload) {
   if (payload.bytes < kCopyBelowBytes) {
     grpc::Slice copy(payload.data, payload.bytes);
     if (payload.release != nullptr) payload.release(payload.owner);
@@ -39,7 +39,7 @@ void StoreNumber(uint32_t number, char* bytes) {
   for (int i = 0; i < 4; ++i) bytes[i] = static_cast<char>(number >> (8 * i));
 }
 
-uint32_t ChecksumOf(const char* length, absl::string_view header) {
+uint32_t ComputeChecksum(const char* length, absl::string_view header) {
   return ExtendCrc32c(Crc32c(length, kNumberBytes), header.data(), header.size());
 }
 
@@ -51,10 +51,10 @@ grpc::ByteBuffer MakeFrame(absl::string_view header, absl::Span<const PayloadRef
   grpc::Slice first(kPrefixBytes + header.size());
   char* begin = reinterpret_cast<char*>(const_cast<uint8_t*>(first.begin()));
   StoreNumber(static_cast<uint32_t>(header.size()), begin);
-  StoreNumber(ChecksumOf(begin, header), begin + kNumberBytes);
+  StoreNumber(ComputeChecksum(begin, header), begin + kNumberBytes);
   std::memcpy(begin + kPrefixBytes, header.data(), header.size());
   slices.push_back(std::move(first));
-  for (const PayloadRef& payload : payloads) slices.push_back(SliceOf(payload));
+  for (const PayloadRef& payload : payloads) slices.push_back(ToSlice(payload));
   return grpc::ByteBuffer(slices.data(), slices.size());
 }
 
@@ -81,7 +81,7 @@ absl::Status ReceivedFrame::Parse(grpc::ByteBuffer* buffer) {
     payload_.Copy(copied_header_.data(), length, nullptr);
     in_place = copied_header_.data();
   }
-  if (LoadNumber(prefix + kNumberBytes) != ChecksumOf(prefix, {in_place, length})) {
+  if (LoadNumber(prefix + kNumberBytes) != ComputeChecksum(prefix, {in_place, length})) {
     return absl::DataLossError("bulk message: the header arrived damaged");
   }
   header_ = absl::string_view(in_place, length);

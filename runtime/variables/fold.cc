@@ -50,7 +50,7 @@ struct Numbers {
   size_t count;
 };
 
-Numbers NumbersOf(const Payload& payload, const SliceShape& shape) {
+Numbers ReadNumbers(const Payload& payload, const SliceShape& shape) {
   const char* bytes = static_cast<const char*>(payload.data);
   if (payload.kind != ContributionKind::kSparse) return {bytes, shape.num_elements};
   const size_t rows = ReadU32(bytes, 0);
@@ -75,7 +75,7 @@ bool PayloadFits(const Payload& payload, const SliceShape& shape) {
 }
 
 bool PayloadIsFinite(const Payload& payload, const SliceShape& shape) {
-  const Numbers numbers = NumbersOf(payload, shape);
+  const Numbers numbers = ReadNumbers(payload, shape);
   bool finite = true;
   ForBlocks(numbers.bytes, numbers.count, [&finite](const float* values, size_t count, size_t) {
     finite = finite && AllFinite(values, count);
@@ -85,7 +85,7 @@ bool PayloadIsFinite(const Payload& payload, const SliceShape& shape) {
 
 void FoldPayload(const Payload& payload, const SliceShape& shape, float weight, bool first,
                  float* sum) {
-  const Numbers numbers = NumbersOf(payload, shape);
+  const Numbers numbers = ReadNumbers(payload, shape);
   if (payload.kind != ContributionKind::kSparse) {
     FoldDense(numbers.bytes, numbers.count, weight, first, sum);
     return;

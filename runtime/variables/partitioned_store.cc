@@ -10,7 +10,7 @@
 namespace shoal {
 namespace {
 
-uint64_t BytesOf(const SliceTable& table, absl::Span<const uint32_t> slices) {
+uint64_t SumBytes(const SliceTable& table, absl::Span<const uint32_t> slices) {
   uint64_t bytes = 0;
   for (const uint32_t slice : slices) bytes += table[slice].num_bytes();
   return bytes;
@@ -55,13 +55,13 @@ absl::StatusOr<std::unique_ptr<PartitionedStore>> PartitionedStore::Create(
     const SliceStoreOptions& options, absl::Span<const v1::VariableSpec> variables,
     const SliceTable& table, const std::vector<std::vector<uint32_t>>& parts) {
   uint64_t all_bytes = 0;
-  for (const std::vector<uint32_t>& part : parts) all_bytes += BytesOf(table, part);
+  for (const std::vector<uint32_t>& part : parts) all_bytes += SumBytes(table, part);
   std::vector<std::unique_ptr<SliceStore>> stores;
   for (const std::vector<uint32_t>& part : parts) {
     SliceStoreOptions part_options = options;
     if (parts.size() > 1) {
       const double share =
-          static_cast<double>(BytesOf(table, part)) / static_cast<double>(all_bytes);
+          static_cast<double>(SumBytes(table, part)) / static_cast<double>(all_bytes);
       part_options.staging_bytes =
           static_cast<uint64_t>(share * static_cast<double>(options.staging_bytes));
     }

@@ -11,8 +11,8 @@
 namespace shoal {
 namespace {
 
-UpdateSettings::Group SettingsOf(const v1::OptimizerConfig& config, int index,
-                                 const UpdateSettings& run) {
+UpdateSettings::Group MakeSettings(const v1::OptimizerConfig& config, int index,
+                                   const UpdateSettings& run) {
   UpdateSettings::Group group{run.optimizer, run.schedule};
   if (config.group(index).has_weight_decay()) {
     const double decay = config.group(index).weight_decay();
@@ -39,7 +39,7 @@ absl::StatusOr<UpdateSettings> UpdateSettingsFrom(const v1::OptimizerConfig& opt
   ASSIGN_OR_RETURN(OptimizerGroups groups, OptimizerGroups::Create(optimizer));
   settings.groups = std::make_shared<const OptimizerGroups>(std::move(groups));
   for (int g = 0; g < optimizer.group_size(); ++g) {
-    settings.group_settings.push_back(SettingsOf(optimizer, g, settings));
+    settings.group_settings.push_back(MakeSettings(optimizer, g, settings));
   }
   return settings;
 }

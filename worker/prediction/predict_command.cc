@@ -40,7 +40,7 @@ namespace {
 // Returns the number of classes of the run file or, if it sets none, the number of columns of the
 // last parameter, which is that of the outputs of a model of the zoo. A model of layers does not
 // use the number.
-int64_t ClassesOf(const v1::RunConfig& run, const v1::Manifest& manifest) {
+int64_t CountClasses(const v1::RunConfig& run, const v1::Manifest& manifest) {
   if (run.data().classes() > 0) return run.data().classes();
   for (int v = manifest.variables_size() - 1; v >= 0; --v) {
     const v1::VariableSpec& variable = manifest.variables(v);
@@ -50,7 +50,7 @@ int64_t ClassesOf(const v1::RunConfig& run, const v1::Manifest& manifest) {
   return 1;
 }
 
-std::vector<std::string> DevicesOf(const v1::RunConfig& run) {
+std::vector<std::string> ListDevices(const v1::RunConfig& run) {
   std::vector<std::string> devices;
   const v1::DeploymentOptions& deployment = run.deployment();
   for (uint32_t i = 0; i < deployment.num_clones() && deployment.devices().empty(); ++i) {
@@ -74,7 +74,7 @@ ParallelModelSpec::Model WithProbabilities(PredictionFunction predictions, std::
 
 // The outputs of a program's own model, which is built on whole batches. Only the predictions are
 // computed, so nothing is fed to the targets.
-PredictionFunction PredictionsOf(ModelFunction model, std::vector<FieldSpec> fields) {
+PredictionFunction MakePredictionFunction(ModelFunction model, std::vector<FieldSpec> fields) {
   return [model = std::move(model), fields = std::move(fields)](
              GraphBuilder& builder, absl::Span<const Output> inputs, bool is_training) -> Output {
     std::vector<Output> batch;
@@ -124,7 +124,7 @@ absl::StatusOr<PredictionFunction> OwnPredictions(const PredictOptions& options,
   ASSIGN_OR_RETURN(
       ModelFunction model,
       (*options.own_model)(options.run, fields, NumClasses(options.run.data(), examples)));
-  return PredictionsOf(std::move(model), fields);
+  return MakePredictionFunction(std::move(model), fields);
 }
 
 absl::StatusOr<PredictionFunction> PredictionsFor(const PredictOptions& options,
@@ -133,7 +133,7 @@ absl::StatusOr<PredictionFunction> PredictionsFor(const PredictOptions& options,
   if (options.own_model != nullptr) return OwnPredictions(options, data);
   absl::StatusOr<PredictionFunction> predictions =
       MakePredictions(options.run.model(), InputFields(data.fields()),
-                      ClassesOf(options.run, manifest), &options.run.table());
+                      CountClasses(options.run, manifest), &options.run.table());
   if (predictions.ok()) return predictions;
   return ExplainMisfit(options.run.data(), options.input_file, data, predictions.status());
 }
@@ -144,8 +144,8 @@ struct Computation {
   ParallelModelOptions parallel;
 };
 
-absl::StatusOr<Computation> ComputationOf(const PredictOptions& options, const Dataset& data,
-                                          const v1::Manifest& manifest) {
+absl::StatusOr<Computation> MakeComputation(const PredictOptions& options, const Dataset& data,
+                                            const v1::Manifest& manifest) {
   const v1::RunConfig& run = options.run;
   ASSIGN_OR_RETURN(PredictionFunction predictions, PredictionsFor(options, data, manifest));
   Computation computation;
@@ -153,7 +153,7 @@ absl::StatusOr<Computation> ComputationOf(const PredictOptions& options, const D
   computation.spec.model = WithProbabilities(
       std::move(predictions), options.probabilities ? run.model().loss() : std::string());
   ParallelModelOptions& parallel = computation.parallel;
-  parallel.devices = DevicesOf(run);
+  parallel.devices = ListDevices(run);
   parallel.backend = CpuKernelBackend();
   parallel.accelerators = AcceleratorsFor(run.deployment());
   parallel.threads_per_device = static_cast<int>(run.deployment().threads());
@@ -297,7 +297,7 @@ absl::StatusOr<Predictions> PredictOnFirstDevice(const PredictOptions& options,
 
 absl::StatusOr<Predictions> PredictDataset(const PredictOptions& options, const Dataset& data,
                                            Checkpoint* checkpoint) {
-  ASSIGN_OR_RETURN(Computation computation, ComputationOf(options, data, checkpoint->manifest()));
+  ASSIGN_OR_RETURN(Computation computation, MakeComputation(options, data, checkpoint->manifest()));
   ASSIGN_OR_RETURN(const VariableValues which, ValuesToUse(options.use_averages, *checkpoint));
   if (NeedsFieldPredictions(data, *checkpoint)) {
     return PredictOnFirstDevice(options, std::move(computation), data, checkpoint, which);
@@ -308,7 +308,7 @@ absl::StatusOr<Predictions> PredictDataset(const PredictOptions& options, const 
   const absl::Status loaded = LoadValues(checkpoint, which, model.get());
   if (!loaded.ok()) return ExplainMisfit(options.run.data(), options.input_file, data, loaded);
   const int64_t batch = static_cast<int64_t>(options.run.batch_size()) *
-                        static_cast<int64_t>(DevicesOf(options.run).size());
+                        static_cast<int64_t>(ListDevices(options.run).size());
   Predictions predictions;
   predictions.missing_devices = model->missing_devices();
   for (int64_t first = 0; first < data.size(); first += batch) {

@@ -15,17 +15,17 @@ namespace {
 
 constexpr size_t kShown = 10;  // A longer list is for the file.
 
-int64_t ColumnsOf(const Tensor& predictions) {
+int64_t CountColumns(const Tensor& predictions) {
   const int64_t rows = predictions.shape().dim(0);
   return rows == 0 ? 0 : predictions.shape().num_elements() / rows;
 }
 
-absl::Span<const float> RowOf(const Tensor& predictions, size_t row) {
-  const auto columns = static_cast<size_t>(ColumnsOf(predictions));
+absl::Span<const float> GetRow(const Tensor& predictions, size_t row) {
+  const auto columns = static_cast<size_t>(CountColumns(predictions));
   return predictions.span<float>().subspan(row * columns, columns);
 }
 
-size_t LargestOf(absl::Span<const float> row) {
+size_t FindLargest(absl::Span<const float> row) {
   return static_cast<size_t>(std::max_element(row.begin(), row.end()) - row.begin());
 }
 
@@ -43,7 +43,7 @@ PredictionLabels LabelsFor(const Tensor& predictions, const Dataset& data,
   for (int64_t i = 0; i < data.size() && !data.example_name(i).empty(); ++i) {
     labels.examples.push_back(data.example_name(i));
   }
-  if (static_cast<int64_t>(class_names.size()) == ColumnsOf(predictions)) {
+  if (static_cast<int64_t>(class_names.size()) == CountColumns(predictions)) {
     labels.classes = std::move(class_names);
   }
   return labels;
@@ -51,7 +51,7 @@ PredictionLabels LabelsFor(const Tensor& predictions, const Dataset& data,
 
 std::string NoticeOfUnusedNames(const Tensor& predictions,
                                 const std::vector<std::string>& class_names) {
-  const auto columns = static_cast<size_t>(ColumnsOf(predictions));
+  const auto columns = static_cast<size_t>(CountColumns(predictions));
   if (columns == 0 || class_names.empty() || class_names.size() == columns) return "";
   return absl::StrCat("the run's classes.txt names ", class_names.size(),
                       class_names.size() == 1 ? " class" : " classes", ", but the model has ",
@@ -61,7 +61,7 @@ std::string NoticeOfUnusedNames(const Tensor& predictions,
 }
 
 std::string PredictionsCsv(const Tensor& predictions, const PredictionLabels& labels) {
-  const auto columns = static_cast<size_t>(ColumnsOf(predictions));
+  const auto columns = static_cast<size_t>(CountColumns(predictions));
   const bool has_classes = !labels.classes.empty();
   std::string text = labels.examples.empty() ? "" : "file,";
   for (size_t c = 0; c < columns; ++c) {
@@ -70,14 +70,14 @@ std::string PredictionsCsv(const Tensor& predictions, const PredictionLabels& la
   }
   absl::StrAppend(&text, has_classes ? ",class\n" : "\n");
   for (size_t i = 0; i < static_cast<size_t>(predictions.shape().dim(0)); ++i) {
-    const absl::Span<const float> row = RowOf(predictions, i);
+    const absl::Span<const float> row = GetRow(predictions, i);
     if (!labels.examples.empty()) absl::StrAppend(&text, Cell(labels.examples[i]), ",");
     for (size_t c = 0; c < columns; ++c) {
       char number[32];
       std::snprintf(number, sizeof(number), "%.9g", static_cast<double>(row[c]));
       absl::StrAppend(&text, c == 0 ? "" : ",", number);
     }
-    if (has_classes) absl::StrAppend(&text, ",", Cell(labels.classes[LargestOf(row)]));
+    if (has_classes) absl::StrAppend(&text, ",", Cell(labels.classes[FindLargest(row)]));
     text += '\n';
   }
   return text;
@@ -89,8 +89,8 @@ std::string PredictedClasses(const Tensor& predictions, const PredictionLabels& 
   if (labels.classes.empty() && !labels.are_classes) return text;
   const auto num_examples = static_cast<size_t>(predictions.shape().dim(0));
   for (size_t i = 0; i < std::min(kShown, num_examples); ++i) {
-    const absl::Span<const float> row = RowOf(predictions, i);
-    const size_t largest = LargestOf(row);
+    const absl::Span<const float> row = GetRow(predictions, i);
+    const size_t largest = FindLargest(row);
     absl::StrAppend(
         &text, labels.examples.empty() ? absl::StrCat("example ", i) : labels.examples[i], ": ",
         labels.classes.empty() ? absl::StrCat("class ", largest) : labels.classes[largest]);

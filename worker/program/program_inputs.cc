@@ -53,7 +53,7 @@ class ProgramDataset : public Dataset {
   const std::vector<FieldSpec> fields_;
 };
 
-std::vector<std::string> CommandOf(const v1::ProgramConfig& program) {
+std::vector<std::string> MakeCommand(const v1::ProgramConfig& program) {
   std::vector<std::string> command;
   if (absl::EndsWith(program.file(), ".py")) {
     // -u: what it prints is in the log at once.
@@ -64,7 +64,7 @@ std::vector<std::string> CommandOf(const v1::ProgramConfig& program) {
   return command;
 }
 
-std::string NameOf(const v1::ProgramConfig& program) {
+std::string GetName(const v1::ProgramConfig& program) {
   return program.file().substr(program.file().rfind('/') + 1);
 }
 
@@ -90,7 +90,7 @@ absl::StatusOr<std::unique_ptr<ExternalProgram>> StartProgram(const v1::RunConfi
                                                               const StartOptions& start) {
   ASSIGN_OR_RETURN(std::unique_ptr<ProgramMemory> memory, ProgramMemory::Create());
   ProgramProcess::Options process;
-  process.args = CommandOf(run.program());
+  process.args = MakeCommand(run.program());
   process.output_file = start.output_file;
   process.log_file = start.log_file;
   process.clock = start.clock;
@@ -100,7 +100,7 @@ absl::StatusOr<std::unique_ptr<ExternalProgram>> StartProgram(const v1::RunConfi
   absl::StatusOr<std::unique_ptr<ProgramProcess>> channel = ProgramProcess::Start(process);
   RETURN_IF_ERROR(Judged(channel.status(), start.has_started_before));
   ExternalProgram::Options options;
-  options.name = NameOf(run.program());
+  options.name = GetName(run.program());
   options.log_file = start.log_file;
   options.has_started_before = start.has_started_before;
   options.clock = start.clock;
@@ -118,7 +118,7 @@ absl::StatusOr<std::unique_ptr<ExternalProgram>> StartProgram(const v1::RunConfi
   return ExternalProgram::Create(std::move(options), std::move(memory), *std::move(channel));
 }
 
-absl::StatusOr<ReplicaInputs> InputsOf(const v1::RunConfig& run, ExternalProgram* program) {
+absl::StatusOr<ReplicaInputs> MakeInputs(const v1::RunConfig& run, ExternalProgram* program) {
   const ProgramDeclaration& declared = program->declaration();
   ReplicaInputs inputs;
   inputs.train =
@@ -186,7 +186,7 @@ absl::StatusOr<uint64_t> WriteInitialValues(const ExternalProgram& program, uint
   return fingerprint;
 }
 
-FinishReason ReasonOf(const absl::Status& why) {
+FinishReason ToFinishReason(const absl::Status& why) {
   if (why.ok()) return FinishReason::kOver;
   return absl::IsCancelled(why) ? FinishReason::kStopped : FinishReason::kFailed;
 }
@@ -221,7 +221,7 @@ absl::StatusOr<ReplicaInputs> LoadProgramInputs(TaskOptions* options) {
   }
   RETURN_IF_ERROR(program->Freeze(run.optimizer()));
   RETURN_IF_ERROR(program->DeclareTables(run));
-  ASSIGN_OR_RETURN(ReplicaInputs inputs, InputsOf(run, program.get()));
+  ASSIGN_OR_RETURN(ReplicaInputs inputs, MakeInputs(run, program.get()));
   RETURN_IF_ERROR(program->MakeReady(*inputs.train_plan, inputs.test_plan));
   ExternalProgram* const external = program.get();
   inputs.program = std::move(program);
@@ -235,9 +235,9 @@ absl::StatusOr<ReplicaInputs> LoadProgramInputs(TaskOptions* options) {
     return absl::OkStatus();
   };
   inputs.finish = [external](const absl::Status& why) {
-    external->Finish(ReasonOf(why), std::string(why.message()));
+    external->Finish(ToFinishReason(why), std::string(why.message()));
   };
-  LOG(INFO) << "the program " << NameOf(run.program()) << " is ready, its output is in "
+  LOG(INFO) << "the program " << GetName(run.program()) << " is ready, its output is in "
             << log_file;
   return inputs;
 }
@@ -261,7 +261,7 @@ absl::StatusOr<v1::WorkerProgram> AskProgram(const v1::RunConfig& run, bool has_
   one.set_batch_size(1);
   one.clear_replica_batch_size();
   RETURN_IF_ERROR(program->DeclareTables(run));
-  ASSIGN_OR_RETURN(ReplicaInputs inputs, InputsOf(one, program.get()));
+  ASSIGN_OR_RETURN(ReplicaInputs inputs, MakeInputs(one, program.get()));
   ExternalProgram* const external = program.get();
   inputs.program = std::move(program);
   *answer.mutable_model() = DeclareModel(inputs, /*classifies=*/false);

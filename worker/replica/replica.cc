@@ -109,7 +109,7 @@ float* const* Replica::pull_data(uint32_t set, uint32_t group, uint64_t lineage)
   return state.pull[set].data();
 }
 
-absl::Span<const uint64_t> Replica::VersionsOf(uint32_t parameter_set) {
+absl::Span<const uint64_t> Replica::GetVersions(uint32_t parameter_set) {
   std::fill(versions_.begin(), versions_.end(), 0);
   for (uint32_t g = 0; g < groups_.size(); ++g) {
     if (groups_[g].buckets) continue;
@@ -195,7 +195,7 @@ absl::Status Replica::Evaluate(const LoadedBatch& batch, uint32_t parameter_set,
   if (rows_ != nullptr && asked_ == nullptr) {
     program_->UseRows(rows_->GetRows(RowSets::kEvaluationSet, GetKeys(batch)));
   }
-  return program_->Evaluate(batch, parameters_[parameter_set], VersionsOf(parameter_set), result);
+  return program_->Evaluate(batch, parameters_[parameter_set], GetVersions(parameter_set), result);
 }
 
 absl::Status Replica::Train(const LoadedBatch& batch, uint32_t parameter_set,
@@ -207,7 +207,7 @@ absl::Status Replica::Train(const LoadedBatch& batch, uint32_t parameter_set,
   arguments.batch = &batch;
   arguments.parameters = parameters_[parameter_set];
   arguments.contributions = contributions_[contribution_set];
-  arguments.versions = VersionsOf(parameter_set);
+  arguments.versions = GetVersions(parameter_set);
   if (rows_ != nullptr && asked_ == nullptr) {
     program_->UseRows(rows_->GetRows(parameter_set, GetKeys(batch)));
   }

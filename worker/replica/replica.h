@@ -119,7 +119,7 @@ class Replica {
   void AddSlice(uint32_t group, uint32_t slice_index);
   // Returns `memory`, or new memory of this replica if it is null.
   float* OrOwnMemory(float* memory, uint64_t bytes);
-  absl::Span<const uint64_t> VersionsOf(uint32_t parameter_set);
+  absl::Span<const uint64_t> GetVersions(uint32_t parameter_set);
   bool IsFinite(uint32_t set, uint32_t group) const;
   void Settle(uint32_t group, uint32_t set, OnGroup on_group);
   void HandOver(uint32_t group, bool finite, OnGroup on_group) const;

@@ -26,7 +26,7 @@ absl::Status CheckIsRun(const FileSystem& files, const std::string& directory) {
   return absl::NotFoundError(absl::StrCat("--out: ", what, "; name the directory of a run"));
 }
 
-absl::StatusOr<v1::RunConfig> LoadRunOf(const std::string& directory) {
+absl::StatusOr<v1::RunConfig> LoadRunFrom(const std::string& directory) {
   RETURN_IF_ERROR(CheckIsRun(*NewPosixFileSystem(), directory));
   return LoadRunConfig(JoinPath(directory, "run.textproto"));
 }
@@ -41,7 +41,7 @@ absl::StatusOr<v1::RunConfig> FindFinishedRun(const CommandLine& line) {
   }
   v1::RunConfig run = line.run;
   if (line.task.run_file.empty()) {
-    ASSIGN_OR_RETURN(run, LoadRunOf(line.run.out()));
+    ASSIGN_OR_RETURN(run, LoadRunFrom(line.run.out()));
     run.MergeFrom(line.run);
   }
   if (!line.run.deployment().devices().empty() && !line.run.deployment().has_num_clones()) {
