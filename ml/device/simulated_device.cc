@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <set>
 #include <utility>
 
@@ -15,31 +14,17 @@
 #include "base/status_macros.h"
 #include "ml/device/device.h"
 #include "ml/device/device_group.h"
+#include "ml/device/simulated_group.h"
+#include "ml/device/simulated_memory.h"
 
 namespace shoal {
 namespace {
 
-// Converts an address of the host to one that no instruction can access, and back.
-constexpr uintptr_t kTag = uintptr_t{1} << 60;
+using simulated::OfHost;
+using simulated::Tagged;
+using simulated::Untagged;
+
 constexpr int kNoise = 0xe4;
-
-bool IsTagged(const void* data) { return (reinterpret_cast<uintptr_t>(data) & kTag) != 0; }
-
-void* Tagged(void* data) {
-  return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(data) | kTag);
-}
-
-template <typename T>
-T* Untagged(T* data) {
-  CHECK(data == nullptr || IsTagged(data)) << "an address of the host on a device";
-  return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(data) & ~kTag);
-}
-
-template <typename T>
-T* OfHost(T* data) {
-  CHECK(!IsTagged(data)) << "an address of a device on the host";
-  return data;
-}
 
 class SimulatedEvent final : public Device::Event {
  public:
@@ -88,7 +73,7 @@ struct SimulatedRecording final : Device::Recording {
   absl::Status status;
 };
 
-class SimulatedDevice final : public Device {
+class SimulatedDevice final : public Device, public SimulatedRank {
  public:
   SimulatedDevice(SimulatedTraffic* traffic, const SimulatedDeviceOptions& options)
       : traffic_(*traffic),
@@ -197,13 +182,16 @@ class SimulatedDevice final : public Device {
   void Launch(const std::function<void()>& kernel) {
     if (!IsRecorded([=] { Launch(kernel); })) Enqueue(Queue::kCompute, kernel);
   }
-  // In the compute queue. Whether the kernel should run.
+  // Called in the compute queue. Returns whether the kernel should run.
   bool StartKernel() {
     if (traffic_.kernels++ != failing_kernel_) return true;
     Fail("the simulated device has failed");
     return false;
   }
-  void Fail(absl::string_view message) {
+  void EnqueueGroupCall(absl::AnyInvocable<void()> work) override {
+    Enqueue(Queue::kGroup, std::move(work));
+  }
+  void Fail(absl::string_view message) override {
     MutexLock lock(&mutex_);
     if (status_.ok()) status_ = absl::InternalError(message);
   }
@@ -226,120 +214,6 @@ class SimulatedDevice final : public Device {
   Mutex mutex_;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   SerialExecutor compute_{"compute"}, download_{"download"}, group_{"group"};
-};
-
-// Ranks exchange values in memory. Each one announces its call. If the calls of the ranks differ,
-// which would hang GPUs, the process ends.
-class SimulatedGroup final : public DeviceGroup {
- public:
-  SimulatedGroup(std::vector<std::shared_ptr<SimulatedDevice>> devices,
-                 const SimulatedDeviceOptions& options)
-      : devices_(std::move(devices)),
-        traffic_(*options.traffic),
-        failing_call_(options.failing_group_call),
-        calls_(devices_.size(), 0),
-        has_failed_(devices_.size(), false) {}
-
-  void ReduceSum(int rank, int root, const float* from, float* to, size_t count) override {
-    const float* own = Untagged(from);
-    float* sum = rank == root ? Untagged(to) : nullptr;
-    Enqueue(rank, [=] {
-      Meet(rank, root, count * sizeof(float), false, own, [&](const Round& round) {
-        if (rank != root) return;
-        ++traffic_.group_sums;
-        for (size_t i = 0; i < count; ++i) {
-          float total = 0;
-          for (size_t r = 0; r < devices_.size(); ++r) {
-            const float term = static_cast<const float*>(round.data[r])[i];
-            total = r == 0 ? term : total + term;
-          }
-          sum[i] = total;
-        }
-      });
-    });
-  }
-  void Broadcast(int rank, int root, void* data, size_t bytes) override {
-    void* own = Untagged(data);
-    Enqueue(rank, [=] {
-      Meet(rank, root, bytes, true, own, [&](const Round& round) {
-        if (rank == root) {
-          ++traffic_.broadcasts;
-        } else {
-          std::memcpy(own, round.data[root], bytes);
-        }
-      });
-    });
-  }
-  void StartBatch(int /*rank*/) override { ++traffic_.batches; }
-  void EndBatch(int /*rank*/) override {}
-  void Abort() override {
-    {
-      MutexLock lock(&mutex_);
-      is_aborted_ = true;
-    }
-    changed_.NotifyAll();
-  }
-
- private:
-  // One call of all ranks.
-  struct Round {
-    int root = -1;
-    size_t bytes = 0;
-    bool is_broadcast = false;
-    std::vector<const void*> data;
-    size_t num_here = 0, num_done = 0;
-  };
-
-  void Enqueue(int rank, absl::AnyInvocable<void()> work) {
-    {
-      MutexLock lock(&mutex_);
-      if (num_calls_++ == failing_call_) {
-        has_failed_[rank] = true;
-        devices_[rank]->Fail("the simulated group has failed");
-      }
-      if (has_failed_[rank]) work = [this] { AwaitAbort(); };
-    }
-    devices_[rank]->Enqueue(Device::Queue::kGroup, std::move(work));
-  }
-
-  void AwaitAbort() {
-    MutexLock lock(&mutex_);
-    while (!is_aborted_) changed_.Wait(&mutex_);
-  }
-
-  template <typename Work>
-  void Meet(int rank, int root, size_t bytes, bool is_broadcast, const void* data,
-            const Work& work) {
-    MutexLock lock(&mutex_);
-    const int64_t call = calls_[rank]++;
-    Round& round = rounds_[call];
-    if (round.num_here == 0) {
-      round = {root, bytes, is_broadcast, std::vector<const void*>(devices_.size()), 0, 0};
-    }
-    CHECK(round.root == root && round.bytes == bytes && round.is_broadcast == is_broadcast)
-        << "rank " << rank << " calls something else than the others";
-    round.data[rank] = data;
-    ++round.num_here;
-    changed_.NotifyAll();
-    while (round.num_here < devices_.size() && !is_aborted_) changed_.Wait(&mutex_);
-    if (is_aborted_) return;
-    work(round);
-    ++round.num_done;
-    changed_.NotifyAll();
-    while (round.num_done < devices_.size() && !is_aborted_) changed_.Wait(&mutex_);
-    if (--round.num_here == 0) rounds_.erase(call);
-  }
-
-  const std::vector<std::shared_ptr<SimulatedDevice>> devices_;
-  SimulatedTraffic& traffic_;
-  const int64_t failing_call_;
-  Mutex mutex_;
-  CondVar changed_;
-  std::vector<int64_t> calls_ ABSL_GUARDED_BY(mutex_);    // by rank
-  std::vector<bool> has_failed_ ABSL_GUARDED_BY(mutex_);  // by rank
-  int64_t num_calls_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::map<int64_t, Round> rounds_ ABSL_GUARDED_BY(mutex_);
-  bool is_aborted_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 // Enqueues the inner kernel with addresses that the host can access.
@@ -372,7 +246,7 @@ class SimulatedKernel final : public Kernel {
   const size_t num_inputs_, num_outputs_;
 };
 
-bool HasVariableOf(absl::string_view op, absl::Span<const TensorSpec> outputs) {
+bool CanHaveOutputs(absl::string_view op, absl::Span<const TensorSpec> outputs) {
   return op != "Variable" || IsFloating(outputs[0].dtype);
 }
 
@@ -404,15 +278,15 @@ KernelBackend SimulatedBackend(const KernelBackend& inner, SimulatedDeviceOption
     backend.open_group =
         [shared](absl::Span<const int> indices) -> absl::StatusOr<std::shared_ptr<DeviceGroup>> {
       RETURN_IF_ERROR(shared->options.group_status);
-      std::vector<std::shared_ptr<SimulatedDevice>> members;
-      for (int index : indices) members.push_back(shared->devices[index]);
-      return std::make_shared<SimulatedGroup>(std::move(members), shared->options);
+      std::vector<std::shared_ptr<SimulatedRank>> ranks;
+      for (int index : indices) ranks.push_back(shared->devices[index]);
+      return NewSimulatedGroup(std::move(ranks), shared->options);
     };
   }
   backend.has_kernel = [shared](absl::string_view op, absl::Span<const TensorSpec>,
                                 absl::Span<const TensorSpec> outputs) {
     const std::vector<std::string>& ops = shared->options.ops;
-    return HasVariableOf(op, outputs) &&
+    return CanHaveOutputs(op, outputs) &&
            (ops.empty() || std::count(ops.begin(), ops.end(), op) > 0);
   };
   backend.create_kernel =
