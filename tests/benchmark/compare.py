@@ -140,7 +140,7 @@ def devices(options):
 
 
 def shoal_summary(arguments, run="benchmark_mlp", limit=600):
-    """What summary.json says after a run."""
+    """Returns the summary.json of a run."""
     with tempfile.TemporaryDirectory() as out:
         command = [str(root / "bazel-bin/deploy/shoal"), "train", f"--run={root}/deploy/runs/{run}.textproto",
                    f"--out={out}/run"] + arguments

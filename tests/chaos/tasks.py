@@ -205,7 +205,7 @@ class Tasks:
         chief = self.tasks["chief", 0]
         return bool(chief.codes) and chief.codes[-1] in PERMANENT | STOPPED
 
-    # What happens to tasks.
+    # The faults of tasks.
 
     def pid(self, job, index):
         task = self.tasks[job, index]
@@ -234,7 +234,7 @@ class Tasks:
             return 0
         return pages * os.sysconf("SC_PAGESIZE") >> 20
 
-    # What it waits for.
+    # The conditions that it waits for.
 
     def wait_until(self, condition, timeout, what):
         deadline = time.monotonic() + timeout
@@ -264,7 +264,7 @@ class Tasks:
             parts.append(f"--- {job}/{index}\n" + "\n".join(line[:300] for line in task.text().splitlines()[-lines:]))
         return "\n".join(parts)
 
-    # What it leaves behind.
+    # The files that it leaves.
 
     metrics = cluster.Run.metrics
     summary = cluster.Run.summary

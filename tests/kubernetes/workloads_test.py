@@ -34,7 +34,7 @@ class Run:
         return self.of[job].ended(index, code)
 
     def over(self):
-        """Whose pods are deleted."""
+        """The jobs whose pods are deleted."""
         return {job for job, workload in self.of.items() if workload.is_over()}
 
 
@@ -115,7 +115,7 @@ def the_evaluator_neither_fails_a_run_nor_ends_with_it():
 
 
 def an_evaluator_inside_would_fail_a_run_and_end_with_it():
-    """What was rendered once."""
+    """The form in which render once placed the evaluator."""
     def into_jobset(documents):
         job = next(d for d in documents if d["metadata"]["name"] == "shoal-evaluator")
         documents.remove(job)

@@ -1,4 +1,4 @@
-"""What the peers of deploy/runs/clicks_dlrm.textproto share: its settings, its examples, the AUC of scores.
+"""The parts that the peers of deploy/runs/clicks_dlrm.textproto share: its settings, its examples, the AUC of scores.
 
 The examples are files of tests/benchmark/clicks_examples.
 """
