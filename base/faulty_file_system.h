@@ -26,7 +26,7 @@
 
 namespace shoal {
 
-// Paths are relative to one root; "." and a leading "/" both mean the root. Thread safe.
+// Paths are relative to one root; "." and a leading "/" both mean the root. Thread-safe.
 class FaultyFileSystem : public FileSystem {
  public:
   FaultyFileSystem();

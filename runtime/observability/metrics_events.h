@@ -15,7 +15,7 @@ namespace shoal {
 // Two runs in TensorBoard's sense, so that it draws them over each other:
 //   train    loss, accuracy, learning_rate, examples_per_second, staleness, metrics by name
 //   test     loss, accuracy, metrics by name
-// Not thread safe.
+// Not thread-safe.
 class MetricsEvents {
  public:
   // `directory` gets `train` and `test`. Records the first step, each step whose number `every`

@@ -15,7 +15,7 @@ namespace shoal {
 class FileSystem;
 class ReadableFile;
 
-// Not thread safe.
+// Not thread-safe.
 class MetricsTail {
  public:
   struct News {
