@@ -9,7 +9,7 @@
 
 namespace shoal {
 
-// Thread-safe.
+// Thread safe.
 class Clock {
  public:
   virtual ~Clock() = default;

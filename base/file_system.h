@@ -30,7 +30,7 @@ class WritableFile {
   virtual absl::Status Close() = 0;
 };
 
-// Thread-safe.
+// Thread safe.
 class ReadableFile {
  public:
   virtual ~ReadableFile() = default;
@@ -45,7 +45,7 @@ struct FileInfo {
   uint64_t size = 0;
 };
 
-// Thread-safe.
+// Thread safe.
 class FileSystem {
  public:
   virtual ~FileSystem() = default;

@@ -79,9 +79,9 @@ std::unique_ptr<std::string> DescribeFailedCheck(const A& a, const B& b, const c
   return std::make_unique<std::string>(out.str());
 }
 
-inline const absl::Status& GetStatus(const absl::Status& status) { return status; }
+inline const absl::Status& StatusOf(const absl::Status& status) { return status; }
 template <typename T>
-const absl::Status& GetStatus(const absl::StatusOr<T>& status_or) {
+const absl::Status& StatusOf(const absl::StatusOr<T>& status_or) {
   return status_or.status();
 }
 
@@ -141,7 +141,7 @@ SHOAL_DEFINE_CHECK_OP(GE, >=)
 // For an absl::Status or StatusOr that only our own bug can make an error.
 #define CHECK_OK(expression) \
   SHOAL_CHECK_DESCRIBED(     \
-      ::shoal::internal::DescribeUnlessOk(::shoal::internal::GetStatus(expression), #expression))
+      ::shoal::internal::DescribeUnlessOk(::shoal::internal::StatusOf(expression), #expression))
 
 // Checks that are too slow for inner loops. They are always compiled but evaluated only with
 // --config=dbg.

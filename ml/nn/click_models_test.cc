@@ -147,7 +147,7 @@ class Training {
     for (const Variable& variable : graph_.variables()) {
       const VariableSpec& spec = variable.spec;
       const double radius =
-          spec.shape.rank() < 2 ? 0.1 : std::sqrt(6 / ComputeFan(spec.shape.dims()).in);
+          spec.shape.rank() < 2 ? 0.1 : std::sqrt(6 / FanOf(spec.shape.dims()).in);
       variables_.push_back(ValueOf(spec.name, seed, spec.shape, radius));
     }
     std::vector<Output> fetches = {outputs.loss};

@@ -30,7 +30,7 @@ Output MakeWeights(GraphBuilder& builder, const Shape& shape, DataType dtype,
   weights.name = "weights";
   weights.shape = shape;
   weights.dtype = dtype;
-  const Fan fan = ComputeFan(shape.dims());
+  const Fan fan = FanOf(shape.dims());
   weights.initializer = options.weights_initializer.value_or(options.activation == Activation::kRelu
                                                                  ? HeNormalInitializer(fan)
                                                                  : GlorotUniformInitializer(fan));

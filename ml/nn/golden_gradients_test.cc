@@ -123,7 +123,7 @@ Tensor WeightsOf(const VariableSpec& spec, const std::string& seed) {
   if (absl::EndsWith(spec.name, "gamma")) return ValueOf(spec.name, seed, spec.shape, 1, 0.25);
   if (absl::EndsWith(spec.name, "beta")) return ValueOf(spec.name, seed, spec.shape, 2, 0.5);
   if (spec.shape.rank() < 2) return ValueOf(spec.name, seed, spec.shape, 0, 0.1);
-  const Fan fan = ComputeFan(spec.shape.dims());
+  const Fan fan = FanOf(spec.shape.dims());
   return ValueOf(spec.name, seed, spec.shape, 0, std::sqrt(6 / fan.in));
 }
 

@@ -41,7 +41,7 @@ absl::StatusOr<InitializerSpec> MakeLayerInitializer(const v1::LayerInitializer&
   if (is_by_fan && (config.a() != 0 || config.b() != 0)) {
     return absl::InvalidArgumentError("a, b: Glorot's and He's take no numbers");
   }
-  const InitializerSpec spec = ToSpec(config, ComputeFan(shape.dims()));
+  const InitializerSpec spec = ToSpec(config, FanOf(shape.dims()));
   RETURN_IF_ERROR(ValidateInitializer(spec));
   return spec;
 }

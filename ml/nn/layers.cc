@@ -47,8 +47,8 @@ Output Dense(GraphBuilder& builder, Output x, const DenseOptions& options) {
   weights.name = options.weights_name;
   weights.shape = Shape({x.shape().dim(1), options.units});
   weights.dtype = x.dtype();
-  weights.initializer = options.weights_initializer.value_or(
-      GlorotUniformInitializer(ComputeFan(weights.shape.dims())));
+  weights.initializer =
+      options.weights_initializer.value_or(GlorotUniformInitializer(FanOf(weights.shape.dims())));
   const Output w = builder.GetVariable(std::move(weights), options.weight_decay);
   Output y = ops::MatMul(builder, x, w);
   if (options.use_bias) {

@@ -2,7 +2,7 @@
 
 namespace shoal {
 
-size_t DataTypeSize(DataType dtype) {
+size_t SizeOf(DataType dtype) {
   switch (dtype) {
     case DataType::kFloat32:
     case DataType::kInt32:

@@ -16,7 +16,7 @@ namespace shoal {
 enum class DataType { kFloat32, kFloat64, kInt32, kInt64, kUint8, kBool, kBfloat16 };
 
 // Returns the size of one element in bytes.
-size_t DataTypeSize(DataType dtype);
+size_t SizeOf(DataType dtype);
 
 // Returns "float32", "float64", "int32", "int64", "uint8", "bool" or "bfloat16".
 absl::string_view DataTypeName(DataType dtype);
@@ -25,35 +25,35 @@ inline bool IsFloating(DataType dtype) {
   return dtype == DataType::kFloat32 || dtype == DataType::kFloat64;
 }
 
-// The DataType of a C++ element type: DataTypeFor<float>() == DataType::kFloat32.
+// The DataType of a C++ element type: DataTypeOf<float>() == DataType::kFloat32.
 template <typename T>
-constexpr DataType DataTypeFor();
+constexpr DataType DataTypeOf();
 template <>
-constexpr DataType DataTypeFor<float>() {
+constexpr DataType DataTypeOf<float>() {
   return DataType::kFloat32;
 }
 template <>
-constexpr DataType DataTypeFor<double>() {
+constexpr DataType DataTypeOf<double>() {
   return DataType::kFloat64;
 }
 template <>
-constexpr DataType DataTypeFor<int32_t>() {
+constexpr DataType DataTypeOf<int32_t>() {
   return DataType::kInt32;
 }
 template <>
-constexpr DataType DataTypeFor<int64_t>() {
+constexpr DataType DataTypeOf<int64_t>() {
   return DataType::kInt64;
 }
 template <>
-constexpr DataType DataTypeFor<uint8_t>() {
+constexpr DataType DataTypeOf<uint8_t>() {
   return DataType::kUint8;
 }
 template <>
-constexpr DataType DataTypeFor<bool>() {
+constexpr DataType DataTypeOf<bool>() {
   return DataType::kBool;
 }
 template <>
-constexpr DataType DataTypeFor<Bfloat16>() {
+constexpr DataType DataTypeOf<Bfloat16>() {
   return DataType::kBfloat16;
 }
 

@@ -42,7 +42,7 @@ InitializerSpec TruncatedNormalInitializer(double mean, double standard_deviatio
   return {InitializerKind::kTruncatedNormal, mean, standard_deviation};
 }
 
-Fan ComputeFan(absl::Span<const int64_t> shape) {
+Fan FanOf(absl::Span<const int64_t> shape) {
   if (shape.empty()) return {};
   if (shape.size() == 1) return {static_cast<double>(shape[0]), static_cast<double>(shape[0])};
   if (shape.size() == 2) return {static_cast<double>(shape[0]), static_cast<double>(shape[1])};

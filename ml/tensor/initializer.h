@@ -36,8 +36,8 @@ InitializerSpec UniformInitializer(double low, double high);
 InitializerSpec NormalInitializer(double mean, double standard_deviation);
 InitializerSpec TruncatedNormalInitializer(double mean, double standard_deviation);
 
-// The fans of a variable's weights, from ComputeFan. The initializers below use them: Glorot and
-// Bengio 2010 (uniform with the limit sqrt(6 / (in + out)), or truncated normal with the standard
+// The fans of a variable's weights, from FanOf. The initializers below use them: Glorot and Bengio
+// 2010 (uniform with the limit sqrt(6 / (in + out)), or truncated normal with the standard
 // deviation sqrt(2 / (in + out))), and He et al. 2015 (uniform with the limit sqrt(6 / in), or
 // truncated normal with the standard deviation sqrt(2 / in)). As in Keras, these are the standard
 // deviations after truncation; `b` of the spec is the one before it, larger by a factor 1 /
@@ -48,7 +48,7 @@ struct Fan {
 };
 // Returns the fans of dense weights [in, out] or convolution weights [out, in / group, height,
 // width].
-Fan ComputeFan(absl::Span<const int64_t> shape);
+Fan FanOf(absl::Span<const int64_t> shape);
 InitializerSpec GlorotUniformInitializer(Fan fan);
 InitializerSpec GlorotNormalInitializer(Fan fan);
 InitializerSpec HeNormalInitializer(Fan fan);

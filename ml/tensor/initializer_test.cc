@@ -33,7 +33,7 @@ TEST(InitializerTest, SeedAndNameChangeTheValues) {
 }
 
 TEST(InitializerTest, VarianceScalingHoldsAfterTruncation) {
-  const Fan fan = ComputeFan({300, 100});
+  const Fan fan = FanOf({300, 100});
   const std::vector<float> values = Initialized(GlorotNormalInitializer(fan), 1, "w", 0, 30000);
   double square = 0;
   for (float value : values) square += static_cast<double>(value) * value;
@@ -42,7 +42,7 @@ TEST(InitializerTest, VarianceScalingHoldsAfterTruncation) {
 }
 
 TEST(InitializerTest, FansOfAConvolutionCountItsWindow) {
-  const Fan fan = ComputeFan({64, 32, 5, 5});
+  const Fan fan = FanOf({64, 32, 5, 5});
   EXPECT_EQ(fan.in, 32 * 25);
   EXPECT_EQ(fan.out, 64 * 25);
 }

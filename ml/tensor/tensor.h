@@ -24,7 +24,7 @@ class Tensor {
   // Returns a tensor with these elements in row-major order; their number must fit the shape.
   template <typename T>
   static Tensor Of(const Shape& shape, std::initializer_list<T> elements) {
-    Tensor tensor(DataTypeFor<T>(), shape);
+    Tensor tensor(DataTypeOf<T>(), shape);
     std::copy(elements.begin(), elements.end(), tensor.mutable_span<T>().begin());
     return tensor;
   }

@@ -21,7 +21,7 @@ struct TensorSpec {
   Layout layout = Layout::kPlain;
 
   // The shape must be known.
-  size_t bytes() const { return static_cast<size_t>(shape.num_elements()) * DataTypeSize(dtype); }
+  size_t bytes() const { return static_cast<size_t>(shape.num_elements()) * SizeOf(dtype); }
   // Returns "float32[128,32,28,28]", followed by ":blocked16" for that layout.
   std::string ToString() const;
 

@@ -103,7 +103,7 @@ void LocalTraining::MakeBatch() {
   for (const FieldSpec& field : fields_) {
     const uint64_t elements =
         static_cast<uint64_t>(batch_.num_examples * field.example.shape.num_elements());
-    Buffer& rows = rows_.emplace_back(elements * DataTypeSize(field.example.dtype));
+    Buffer& rows = rows_.emplace_back(elements * SizeOf(field.example.dtype));
     batch_.fields.push_back(rows.data());
     for (uint64_t i = 0; i < elements; ++i) {
       state = state * 1664525u + 1013904223u;

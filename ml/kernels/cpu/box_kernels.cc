@@ -159,7 +159,7 @@ KernelOr CreateSlice(const CpuRequest& request) {
     begins.push_back(range.begin);
   }
   return std::make_unique<SliceKernel>(MakeBox(x, begins, y),
-                                       static_cast<int64_t>(DataTypeSize(request.output(0).dtype)),
+                                       static_cast<int64_t>(SizeOf(request.output(0).dtype)),
                                        request.threads());
 }
 

@@ -184,7 +184,7 @@ absl::StatusOr<Sizes> MakeSizes(const CpuRequest& request, const TensorSpec& ima
 Pool MakePool(const CpuRequest& request, const Sizes& s) {
   Pool pool;
   pool.loops = s.channel_block == 16 ? &PoolKernelsFor(request.isa) : &PlainPoolKernels();
-  pool.plane = GetPlane(s.pool);
+  pool.plane = PlaneOf(s.pool);
   pool.planes_of_image = s.pool.channels / s.channel_block;
   pool.in_plane = s.pool.InputPixels() * s.channel_block;
   pool.out_plane = s.pool.OutputPixels() * s.channel_block;

@@ -21,7 +21,7 @@ class GatherKernel : public Kernel {
       : threads_(request.threads()),
         rows_(rows),
         is_float_(request.output(0).dtype == DataType::kFloat32),
-        row_bytes_(rows.size * static_cast<int64_t>(DataTypeSize(request.output(0).dtype))) {}
+        row_bytes_(rows.size * static_cast<int64_t>(SizeOf(request.output(0).dtype))) {}
 
   void Run(const KernelContext& context) override {
     const char* table = static_cast<const char*>(context.inputs[0]);

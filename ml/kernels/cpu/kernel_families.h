@@ -135,7 +135,7 @@ std::unique_ptr<Kernel> CreateWinogradGrad(const CpuRequest& request, const Conv
                                            const PoolShape* pool, Activation activation);
 
 // Returns the sizes of one plane of a pool.
-PoolPlane GetPlane(const PoolShape& shape);
+PoolPlane PlaneOf(const PoolShape& shape);
 
 inline const float* FloatInput(const KernelContext& context, int i) {
   return static_cast<const float*>(context.inputs[i]);

@@ -8,7 +8,7 @@
 
 namespace shoal::cpu {
 
-PoolPlane GetPlane(const PoolShape& shape) {
+PoolPlane PlaneOf(const PoolShape& shape) {
   PoolPlane plane;
   for (int a = 0; a < 2; ++a) {
     plane.in[a] = shape.in_size[a];
@@ -115,7 +115,7 @@ absl::StatusOr<PlanesKernel::Setup> MakeSetup(const CpuRequest& request, const T
   const int64_t block = blocked ? 16 : 1;
   PlanesKernel::Setup setup;
   setup.loops = blocked ? &PoolKernelsFor(request.isa) : &PlainPoolKernels();
-  setup.plane = GetPlane(*shape);
+  setup.plane = PlaneOf(*shape);
   setup.planes = shape->batch * shape->channels / block;
   setup.in_plane = shape->InputPixels() * block;
   setup.out_plane = shape->OutputPixels() * block;

@@ -26,7 +26,7 @@ class CompareKernel : public Kernel {
         loop_(loop) {}
 
   void Run(const KernelContext& context) override {
-    const size_t bytes = DataTypeSize(dtype_);
+    const size_t bytes = SizeOf(dtype_);
     uint8_t* c = static_cast<uint8_t*>(context.outputs[0]);
     ParallelBroadcast(threads_, loop_, [&](int64_t outer, int64_t begin, int64_t end) {
       simd_.compare(op_, dtype_, OperandAt(context, loop_, 0, bytes, outer, begin),
@@ -48,7 +48,7 @@ class WhereKernel : public Kernel {
   WhereKernel(const CpuRequest& request, const BroadcastLoop& loop)
       : simd_(SelectionKernelsFor(request.isa)),
         threads_(request.threads()),
-        bytes_(DataTypeSize(request.output(0).dtype)),
+        bytes_(SizeOf(request.output(0).dtype)),
         loop_(loop) {}
 
   void Run(const KernelContext& context) override {
@@ -81,8 +81,8 @@ class CastKernel : public Kernel {
   void Run(const KernelContext& context) override {
     const char* x = static_cast<const char*>(context.inputs[0]);
     char* y = static_cast<char*>(context.outputs[0]);
-    const auto from_bytes = static_cast<int64_t>(DataTypeSize(from_));
-    const auto to_bytes = static_cast<int64_t>(DataTypeSize(to_));
+    const auto from_bytes = static_cast<int64_t>(SizeOf(from_));
+    const auto to_bytes = static_cast<int64_t>(SizeOf(to_));
     ParallelChunks(threads_, n_, [&](int64_t begin, int64_t end) {
       simd_.convert(from_, to_, x + begin * from_bytes, y + begin * to_bytes, end - begin);
     });

@@ -215,7 +215,7 @@ KernelOr CreateTranspose(const CpuRequest& request) {
     used[axis] = true;
   }
   const TransposePlan plan = MakeTransposePlan(from, to, perm);
-  switch (DataTypeSize(request.input(0).dtype)) {
+  switch (SizeOf(request.input(0).dtype)) {
     case 1:
       return std::make_unique<TransposeKernel<uint8_t>>(plan, request.threads());
     case 4:

@@ -44,7 +44,7 @@ KernelOr CreateConv(const KernelRequest& request) {
       DnnConvolution::Create(DeviceOf(request), *request.attributes, request.inputs[0].shape,
                              request.inputs[1].shape, y, {true, false, false}, factors));
   const ChannelView view = ViewOf(y);
-  const Activation activation = GetActivation(*request.attributes);
+  const Activation activation = ActivationOf(*request.attributes);
   const bool has_bias = request.inputs.size() > 2;
   return MakeKernel(convolution->workspace_bytes(), [=](const KernelContext& c) {
     convolution->Forward(c.inputs[0], c.inputs[1], Out<float>(c, 0), c.workspace);
@@ -59,7 +59,7 @@ KernelOr CreateConvGrad(const KernelRequest& request) {
   const Shape& y = request.inputs[3].shape;
   const bool needs_dx = request.output_needed[0], needs_dw = request.output_needed[1];
   const bool needs_bias = request.outputs.size() > 2 && request.output_needed[2];
-  const Activation activation = GetActivation(*request.attributes);
+  const Activation activation = ActivationOf(*request.attributes);
   ASSIGN_OR_RETURN(const DnnConvolution::Factors factors, FactorsOf(request, 0, 3));
   RETURN_IF_ERROR(FactorsOf(request, 0, 1).status());
   if (factors == DnnConvolution::Factors::kBfloat16 &&

@@ -68,7 +68,7 @@ struct DensePlan {
 
 absl::StatusOr<DensePlan> PlanDense(const KernelRequest& request, const ProductShape& shape) {
   DensePlan plan;
-  const Activation activation = GetActivation(*request.attributes);
+  const Activation activation = ActivationOf(*request.attributes);
   plan.has_bias = request.inputs.size() > 2;
   plan.is_scalar = plan.has_bias && request.inputs[2].shape.rank() == 0;
   const bool is_relu = activation == Activation::kRelu;
@@ -166,7 +166,7 @@ absl::Status PlanProducts(const KernelRequest& request, DenseGradPlan* plan) {
 
 absl::StatusOr<DenseGradPlan> PlanDenseGrad(const KernelRequest& request) {
   DenseGradPlan plan;
-  plan.activation = GetActivation(*request.attributes);
+  plan.activation = ActivationOf(*request.attributes);
   plan.input_relu = request.attributes->GetBool("input_relu", false);
   plan.needs_dx = request.output_needed[0];
   const Shape &x = request.inputs[0].shape, &dy = request.inputs[3].shape;

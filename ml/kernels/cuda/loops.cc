@@ -146,7 +146,7 @@ int ThreadsOfReduction(int length) {
   return threads;
 }
 
-Activation GetActivation(const Attributes& attributes) {
+Activation ActivationOf(const Attributes& attributes) {
   const std::string name = attributes.GetString("activation", "none");
   if (name == "relu") return Activation::kRelu;
   if (name == "relu6") return Activation::kRelu6;

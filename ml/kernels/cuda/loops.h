@@ -105,7 +105,7 @@ int ThreadsOfReduction(int length);
 
 // The values of the attribute `activation`: none, relu, relu6, sigmoid, tanh.
 enum class Activation { kNone, kRelu, kRelu6, kSigmoid, kTanh };
-Activation GetActivation(const Attributes& attributes);
+Activation ActivationOf(const Attributes& attributes);
 
 }  // namespace shoal::cuda
 

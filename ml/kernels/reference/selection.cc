@@ -31,7 +31,7 @@ void Where(const Call& call) {
   for (int64_t i = 0; i < shape.num_elements(); ++i) {
     const bool holds = call.In<bool>(0)[BroadcastIndex(call.InShape(0), shape, i)];
     const size_t chosen = holds ? 1 : 2;
-    CopyElement(DataTypeSize(call.outputs[0].dtype), call.context.inputs[chosen],
+    CopyElement(SizeOf(call.outputs[0].dtype), call.context.inputs[chosen],
                 BroadcastIndex(call.InShape(chosen), shape, i), call.context.outputs[0], i);
   }
 }
@@ -66,7 +66,7 @@ void Slice(const Call& call) {
       const int64_t start = starts[k] < 0 ? starts[k] + size : starts[k];
       positions[static_cast<size_t>(axis)] += std::clamp<int64_t>(start, 0, size);
     }
-    CopyElement(DataTypeSize(call.outputs[0].dtype), call.context.inputs[0], IndexOf(x, positions),
+    CopyElement(SizeOf(call.outputs[0].dtype), call.context.inputs[0], IndexOf(x, positions),
                 call.context.outputs[0], i);
   }
 }
@@ -84,8 +84,8 @@ void Pad(const Call& call) {
       is_inside &= position >= 0 && position < x.dim(d);
     }
     if (is_inside) {
-      CopyElement(DataTypeSize(call.outputs[0].dtype), call.context.inputs[0],
-                  IndexOf(x, positions), call.context.outputs[0], i);
+      CopyElement(SizeOf(call.outputs[0].dtype), call.context.inputs[0], IndexOf(x, positions),
+                  call.context.outputs[0], i);
     } else {
       StoreElement(call.outputs[0].dtype, value, call.context.outputs[0], i);
     }
@@ -106,7 +106,7 @@ void Gather(const Call& call) {
     const auto row =
         static_cast<int64_t>(LoadElement(call.inputs[1].dtype, call.context.inputs[1], i / size));
     if (row >= 0 && row < call.InShape(0).dim(0)) {
-      CopyElement(DataTypeSize(dtype), call.context.inputs[0], row * size + i % size,
+      CopyElement(SizeOf(dtype), call.context.inputs[0], row * size + i % size,
                   call.context.outputs[0], i);
     } else {
       StoreElement(dtype, IsFloating(dtype) ? std::nan("") : 0, call.context.outputs[0], i);

@@ -20,7 +20,7 @@ void Transpose(const Call& call) {
     }
     int64_t source = 0;
     for (int k = 0; k < from.rank(); ++k) source = source * from.dim(k) + position[k];
-    CopyElement(DataTypeSize(call.outputs[0].dtype), call.context.inputs[0], source,
+    CopyElement(SizeOf(call.outputs[0].dtype), call.context.inputs[0], source,
                 call.context.outputs[0], i);
   }
 }
@@ -46,7 +46,7 @@ void CopyPart(const Call& call, const Shape& whole_shape, const Shape& part_shap
     for (int64_t k = 0; k < block; ++k) {
       const int64_t in_whole = (outer * whole.size + begin) * whole.inner + k;
       const int64_t in_part = outer * block + k;
-      CopyElement(DataTypeSize(call.outputs[0].dtype), from, from_whole ? in_whole : in_part, to,
+      CopyElement(SizeOf(call.outputs[0].dtype), from, from_whole ? in_whole : in_part, to,
                   from_whole ? in_part : in_whole);
     }
   }
@@ -102,7 +102,7 @@ void ReorderLayout(const Call& call) {
     const int64_t w = i % shape.dim(3), h = i / shape.dim(3) % shape.dim(2);
     const int64_t c = i / (shape.dim(2) * shape.dim(3)) % shape.dim(1);
     const int64_t n = i / (shape.dim(1) * shape.dim(2) * shape.dim(3));
-    CopyElement(DataTypeSize(call.outputs[0].dtype), call.context.inputs[0],
+    CopyElement(SizeOf(call.outputs[0].dtype), call.context.inputs[0],
                 LayoutIndex(call.inputs[0], n, c, h, w), call.context.outputs[0],
                 LayoutIndex(call.outputs[0], n, c, h, w));
   }
