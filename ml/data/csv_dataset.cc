@@ -257,7 +257,7 @@ class CsvReader {
     if (is_ids_[column]) return wrong("is named twice; drop one of them");
     is_ids_[column] = true;
     id_fields_.push_back(
-        {column, GetFieldName(ids, options_.has_header ? names_[column] : ids.column), &ids});
+        {column, FieldNameOf(ids, options_.has_header ? names_[column] : ids.column), &ids});
     const std::string& name = id_fields_.back().name;
     if (name == kInputField || name == kLabelField || name == kTargetField) {
       return wrong(absl::StrCat("would be the field ", name,

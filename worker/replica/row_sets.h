@@ -73,7 +73,7 @@ class RowSets {
     int64_t index = 0;
     std::vector<std::vector<uint64_t>> keys;  // indexed by lookup
     std::vector<Buffer> values;               // indexed by lookup
-    std::vector<int64_t> capacity;            // the capacity of `values`, in rows
+    std::vector<int64_t> capacity;            // of `values`, in rows
     std::vector<std::vector<RowPull>> pulls;  // indexed by group and slice in the group
   };
   struct Payloads {

@@ -11,17 +11,17 @@ namespace shoal {
 
 // A column of ids in data of the user, which becomes a ragged field.
 struct IdColumn {
-  // The place of the ids: a column of a table, by name or index, an array or a feature of a record.
-  // A name that ends in '*' is for all columns of a table whose names begin with the rest.
+  // Where the ids are: a column of a table, by name or index, an array or a feature of a record. A
+  // name that ends in '*' is for all columns of a table whose names begin with the rest.
   std::string column;
-  std::string name;       // the field's name; empty: that of the column
+  std::string name;       // of the field; empty: that of the column
   bool words = false;     // ids are texts, whose keys are HashText; false: whole numbers
   std::string separator;  // stands between the ids of a list; empty: a cell has at most one id
   bool negative = false;  // negative numbers are ids, too: the 64 bits count
 };
 
 // Returns the name of the field for a column with this name.
-inline std::string GetFieldName(const IdColumn& ids, absl::string_view column) {
+inline std::string FieldNameOf(const IdColumn& ids, absl::string_view column) {
   return ids.name.empty() ? std::string(column) : ids.name;
 }
 
