@@ -47,8 +47,8 @@ bool IsDenseInput(const FieldSpec& field) { return !field.is_ragged() && !IsTarg
 // The target is the first one of the fields. The input is the first field of model.input, or else
 // the first dense field that is not a target; of a model with features, the first such field of
 // numbers.
-ModelInputs MakeInputs(const v1::ModelConfig& config, const std::vector<FieldSpec>& fields,
-                       std::vector<Feature> features) {
+ModelInputs MakeModelInputs(const v1::ModelConfig& config, const std::vector<FieldSpec>& fields,
+                            std::vector<Feature> features) {
   ModelInputs inputs;
   inputs.fields = fields;
   inputs.features = std::move(features);
@@ -260,7 +260,7 @@ absl::StatusOr<ModelFunction> MakeModel(const v1::ModelConfig& config,
   RETURN_IF_ERROR(CheckConfig(config));
   ASSIGN_OR_RETURN(std::vector<Feature> features,
                    ResolveFeatures(config, tables == nullptr ? TableConfigs() : *tables, fields));
-  const ModelInputs inputs = MakeInputs(config, fields, std::move(features));
+  const ModelInputs inputs = MakeModelInputs(config, fields, std::move(features));
   RETURN_IF_ERROR(CheckTarget(fields));
   RETURN_IF_ERROR(CheckInputs(config, fields));
   ASSIGN_OR_RETURN(LossKind loss, ParseLoss(config));
@@ -313,7 +313,7 @@ std::string NoticeOfExtraOutputs(const v1::ModelConfig& config,
                            fields[target].example.shape.rank() == 0;
   if (!are_classes || !Classifies(config) || config.layer().empty()) return "";
   const absl::StatusOr<Shape> predictions =
-      CheckPredictions(config, MakeInputs(config, fields, {}), classes, /*is_training=*/true);
+      CheckPredictions(config, MakeModelInputs(config, fields, {}), classes, /*is_training=*/true);
   if (!predictions.ok() || predictions->rank() != 2 || predictions->dim(1) <= classes) return "";
   return absl::StrCat(OutputLayer(config), ": has ", predictions->dim(1),
                       " outputs, but there are ", Counted(classes, "class", "classes"), ", so ",
@@ -330,7 +330,7 @@ absl::StatusOr<PredictionFunction> MakePredictions(const v1::ModelConfig& config
   RETURN_IF_ERROR(CheckInputs(config, fields));
   ASSIGN_OR_RETURN(std::vector<Feature> features,
                    ResolveFeatures(config, tables == nullptr ? TableConfigs() : *tables, fields));
-  const ModelInputs inputs = MakeInputs(config, fields, std::move(features));
+  const ModelInputs inputs = MakeModelInputs(config, fields, std::move(features));
   RETURN_IF_ERROR(CheckPredictions(config, inputs, classes, /*is_training=*/false).status());
   return PredictionFunction([config, classes, inputs](GraphBuilder& builder,
                                                       absl::Span<const Output> batch,

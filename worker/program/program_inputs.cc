@@ -118,7 +118,8 @@ absl::StatusOr<std::unique_ptr<ExternalProgram>> StartProgram(const v1::RunConfi
   return ExternalProgram::Create(std::move(options), std::move(memory), *std::move(channel));
 }
 
-absl::StatusOr<ReplicaInputs> MakeInputs(const v1::RunConfig& run, ExternalProgram* program) {
+absl::StatusOr<ReplicaInputs> MakeReplicaInputs(const v1::RunConfig& run,
+                                                ExternalProgram* program) {
   const ProgramDeclaration& declared = program->declaration();
   ReplicaInputs inputs;
   inputs.train =
@@ -221,7 +222,7 @@ absl::StatusOr<ReplicaInputs> LoadProgramInputs(TaskOptions* options) {
   }
   RETURN_IF_ERROR(program->Freeze(run.optimizer()));
   RETURN_IF_ERROR(program->DeclareTables(run));
-  ASSIGN_OR_RETURN(ReplicaInputs inputs, MakeInputs(run, program.get()));
+  ASSIGN_OR_RETURN(ReplicaInputs inputs, MakeReplicaInputs(run, program.get()));
   RETURN_IF_ERROR(program->MakeReady(*inputs.train_plan, inputs.test_plan));
   ExternalProgram* const external = program.get();
   inputs.program = std::move(program);
@@ -261,7 +262,7 @@ absl::StatusOr<v1::WorkerProgram> AskProgram(const v1::RunConfig& run, bool has_
   one.set_batch_size(1);
   one.clear_replica_batch_size();
   RETURN_IF_ERROR(program->DeclareTables(run));
-  ASSIGN_OR_RETURN(ReplicaInputs inputs, MakeInputs(one, program.get()));
+  ASSIGN_OR_RETURN(ReplicaInputs inputs, MakeReplicaInputs(one, program.get()));
   ExternalProgram* const external = program.get();
   inputs.program = std::move(program);
   *answer.mutable_model() = DeclareModel(inputs, /*classifies=*/false);
