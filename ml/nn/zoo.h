@@ -24,14 +24,6 @@ Output Build(GraphBuilder& builder, absl::string_view name, Output input,
 Output BuildFeatures(GraphBuilder& builder, absl::string_view name, Output input,
                      const ModelOptions& options);
 
-// Build these networks without their last layer, so that the caller can add another one. They
-// return the features of the images: [batch, 512] (ResNet18), [batch, 2048] (ResNet50) or [batch,
-// 1280] (MobileNetV2; more with a width_multiplier above 1). Variables have the same names as in
-// the whole networks.
-Output ResNet18Features(GraphBuilder& builder, Output images, const ModelOptions& model);
-Output ResNet50Features(GraphBuilder& builder, Output images, const ModelOptions& model);
-Output MobileNetV2Features(GraphBuilder& builder, Output images, const ModelOptions& model);
-
 }  // namespace shoal::zoo
 
 #endif  // SHOAL_ML_NN_ZOO_H_
