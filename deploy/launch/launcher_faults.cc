@@ -20,8 +20,7 @@ namespace {
 constexpr absl::Duration kChiefsWord = absl::Seconds(1);
 
 bool IsPermanent(const ChildExit& exit) {
-  return !exit.by_signal && (exit.number == kExitUsage || exit.number == kExitBadFlags ||
-                             exit.number == kExitBadData || exit.number == kExitBadConfig);
+  return !exit.by_signal && IsPermanentExitCode(exit.number);
 }
 
 }  // namespace

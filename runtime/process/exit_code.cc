@@ -29,6 +29,11 @@ int ToExitCode(const absl::Status& status) {
   }
 }
 
+bool IsPermanentExitCode(int code) {
+  return code == kExitUsage || code == kExitBadFlags || code == kExitBadData ||
+         code == kExitBadConfig;
+}
+
 std::string DescribeExitCode(int code) {
   switch (code) {
     case kExitDone:
