@@ -10,8 +10,8 @@
 //   shoal-attend signal N           the same, of a signal
 // It reads characters from standard input: '.' means that the launcher is alive (every 2 s), 'k'
 // ends the task now. If the input ends, or is silent for --patience seconds, the launcher is lost.
-// Then a chief is asked to stop, which makes a checkpoint; other tasks have 10 s to end with it.
-// After 20 s the task is killed.
+// Then a chief is asked to stop, which makes a checkpoint; other tasks have --grace seconds to end
+// with it. A task that still runs 10 s after that is killed.
 #ifndef SHOAL_DEPLOY_HOSTS_ATTEND_COMMAND_H_
 #define SHOAL_DEPLOY_HOSTS_ATTEND_COMMAND_H_
 
@@ -26,8 +26,9 @@ inline constexpr absl::string_view kAttendPrefix = "shoal-attend ";
 inline constexpr int kAttendVersion = 1;
 
 // Runs the command and returns the exit code. Arguments: --name=ps/0 --log=FILE --launch_file=FILE
-// --launch=TEXT [--patience=SECONDS] -- PROGRAM ARGS... The launch file must contain the launch
-// text, which proves that this host sees the launcher's run directory.
+// --launch=TEXT --grace=SECONDS [--patience=SECONDS] -- PROGRAM ARGS... The launch file must contain
+// the launch text, which proves that this host sees the launcher's run directory. --grace is the
+// run's cluster.grace_seconds; the default of --patience is 30.
 int AttendMain(absl::Span<const std::string> args);
 
 }  // namespace shoal

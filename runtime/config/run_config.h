@@ -42,9 +42,10 @@ uint32_t NumPsProcesses(const v1::RunConfig& run);
 // Prints the run, without `out` (see FindRunDirectory), with a comment that explains the text.
 std::string PrintRunConfig(const v1::RunConfig& run);
 
-// Writes every default into the run, so that it is visible, and changes nothing that was set. Three
-// fields stay 0 because their defaults need the size of the data: checkpoint.save_every and
-// eval_every (every epoch) and optimizer.schedule.decay_steps (the run's number of updates).
+// Writes every default into the run, so that it is visible, and changes nothing that was set. Five
+// fields stay 0. The defaults of checkpoint.save_every and eval_every (every epoch) and of
+// optimizer.schedule.decay_steps (the run's number of updates) need the size of the data; the first
+// start decides cluster.slice_bytes and sync.replicas_to_aggregate, and its checkpoints keep them.
 void ResolveDefaults(const TaskCounts& counts, v1::RunConfig* run);
 
 // Returns whether the run trains synchronously: sync.sync_replicas, which is true where the run
