@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "chief/session/session_options_testing.h"
 #include "runtime/config/run_config.h"
 #include "runtime/process/protocol_version.h"
 
@@ -22,6 +23,7 @@ constexpr absl::Duration kTick = absl::Milliseconds(100);
 class ChiefLogicTest : public ::testing::Test {
  protected:
   ChiefLogicTest() {
+    options_.session = TestSessionOptions();
     options_.session.run_id = "run";
     options_.session.lease = kLease;
     options_.session.run.set_batch_size(10);

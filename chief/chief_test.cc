@@ -18,6 +18,7 @@
 #include "base/fake_clock.h"
 #include "base/mutex.h"
 #include "base/notification.h"
+#include "chief/session/session_options_testing.h"
 #include "proto/v1/parameter_service.pb.h"
 #include "runtime/config/run_config.h"
 #include "runtime/process/protocol_version.h"
@@ -130,6 +131,7 @@ class ChiefTest : public ::testing::Test {
  protected:
   void Start(absl::Duration lease) {
     Chief::Options options;
+    options.session = TestSessionOptions();
     options.session.run_id = "run";
     options.session.lease = lease;
     options.session.run.set_batch_size(10);

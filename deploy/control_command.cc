@@ -18,6 +18,7 @@
 #include "deploy/status_report.h"
 #include "runtime/cluster/address.h"
 #include "runtime/cluster/cluster_spec.h"
+#include "runtime/config/defaults.h"
 #include "runtime/config/flags.h"
 #include "runtime/config/rule.h"
 #include "runtime/observability/summary.h"
@@ -304,7 +305,8 @@ absl::Status CheckHealth(const ControlLinks& links, const std::string& given,
         "--service: is ", flags.service, ", but of a run's directory the chief is asked; name the ",
         "address of the task, which is in ", given, "/cluster.textproto"));
   }
-  const absl::Duration timeout = absl::Seconds(flags.timeout_seconds.value_or(5));
+  const absl::Duration timeout =
+      absl::Seconds(flags.timeout_seconds.value_or(kHealthTimeoutSeconds));
   ASSIGN_OR_RETURN(const std::unique_ptr<Credentials> credentials,
                    ReadOperatorCredentials(flags, absl::Now()));
   const absl::Status status =

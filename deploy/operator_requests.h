@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 
 #include "proto/v1/chief_service.pb.h"
+#include "runtime/config/defaults.h"
 #include "runtime/rpc/chief_client.h"
 
 namespace shoal {
@@ -23,7 +24,7 @@ struct ChiefContact {
   std::string address;        // The text that the user gave, for messages.
   std::string run_directory;  // Directory that the run must have; empty: any run will do.
   // How long a checkpoint, or the end of the run, may take.
-  absl::Duration timeout = absl::Seconds(60);
+  absl::Duration timeout = absl::Seconds(kSaveTimeoutSeconds);
 };
 
 // A durable checkpoint.

@@ -130,7 +130,7 @@ absl::StatusOr<PreflightCheck> CheckBeforeStart(const v1::RunConfig& run, FileSy
   ASSIGN_OR_RETURN(
       const std::unique_ptr<RunPlan> plan,
       PlanRun(run, std::max(1u, run.deployment().num_ps_tasks()), program.model(), manifest));
-  if (run.sync().sync_replicas()) {
+  if (IsSynchronous(run)) {
     check.run.mutable_sync()->set_replicas_to_aggregate(plan->steps.replicas_to_aggregate());
   }
   check.run.mutable_cluster()->set_slice_bytes(plan->table.slice_bytes());

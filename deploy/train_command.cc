@@ -57,7 +57,7 @@ std::string Describe(const v1::RunConfig& run) {
                          deployment.num_replicas() == 1 ? " worker" : " workers");
   }
   return absl::StrCat("training ", run.name(), ": ", where,
-                      run.sync().sync_replicas() ? ", synchronous" : ", asynchronous", ", batch ",
+                      IsSynchronous(run) ? ", synchronous" : ", asynchronous", ", batch ",
                       run.replica_batch_size() > 0
                           ? absl::StrCat(run.replica_batch_size(), " per worker")
                           : absl::StrCat(run.batch_size(), " per clone"),

@@ -85,6 +85,8 @@ PsTestCluster::PsTestCluster(PsForm form,
     options.clock = &clock;
     options.file_system = file_system.get();
     options.session.nonce = absl::StrCat("ps", i);
+    options.session.lease = absl::Seconds(10);
+    options.session.register_patience = absl::Seconds(300);
     options.session.heartbeat_wait = absl::Milliseconds(20);
     options.threads = 2;
     if (form == PsForm::kInProcess) {

@@ -73,6 +73,8 @@ class ShardVariableStoreTest : public testing::Test {
     options.chief = chief_.client();
     options.clock = &clock_;
     options.session.nonce = "ps";
+    options.session.lease = absl::Seconds(10);
+    options.session.register_patience = absl::Seconds(300);
     options.address = "here";
     options.session.heartbeat_wait = absl::Milliseconds(20);
     server_ = std::move(ParameterServer::Create(options).value());

@@ -51,7 +51,7 @@ struct Member {
 class Membership {
  public:
   struct Options {
-    absl::Duration lease = absl::Seconds(10);
+    absl::Duration lease;
     absl::Duration grace = absl::Seconds(1);
     uint64_t term = 1;  // Incarnations of a later term are above those of an earlier one.
   };

@@ -12,6 +12,7 @@
 
 #include "gtest/gtest.h"
 
+#include "chief/session/session_options_testing.h"
 #include "chief/session/session_records_testing.h"
 #include "chief/session/training_session.h"
 #include "chief/session/training_session_testing.h"
@@ -32,7 +33,7 @@ inline v1::BatchId Batch(uint64_t index) {
 class AsyncRunTest : public ::testing::Test {
  protected:
   static TrainingSession::Options OptionsOf(uint64_t save_every, uint32_t num_epochs = 1) {
-    TrainingSession::Options options;
+    TrainingSession::Options options = TestSessionOptions();
     options.run_id = "run";
     options.num_ps_tasks = 2;
     options.run.mutable_sync()->set_sync_replicas(false);

@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 
 #include "chief/session/bad_batches.h"
+#include "chief/session/session_options_testing.h"
 #include "chief/session/training_session_testing.h"
 #include "chief/session/unplanned_mode.h"
 
@@ -24,7 +25,7 @@ using ::testing::IsEmpty;
 class RunPhasesTest : public ::testing::Test {
  protected:
   RunPhasesTest()
-      : context_(SessionOptions()),
+      : context_(TestSessionOptions()),
         roster_(&context_),
         admission_(&context_, &roster_),
         bad_batches_(&context_, &admission_) {
@@ -69,7 +70,7 @@ TEST_F(RunPhasesTest, AStoppedRunEndsAsCancelledAndATrainedOneWithoutAnError) {
   phases_.Finish(/*at_end=*/false, "");
   EXPECT_EQ(phases_.failure(), absl::CancelledError("stopped on request"));
 
-  SessionContext trained{SessionOptions()};
+  SessionContext trained{TestSessionOptions()};
   trained.SetMode(std::make_unique<UnplannedMode>(&trained, &bad_batches_));
   trained.phases.Interrupt("a signal");
   trained.phases.Finish(/*at_end=*/true, "");

@@ -261,8 +261,7 @@ absl::Status CheckFitsAMessage(const v1::RunConfig& run,
 absl::StatusOr<std::unique_ptr<RunPlan>> PlanRun(const v1::RunConfig& run, uint32_t num_ps_tasks,
                                                  const v1::ModelDeclaration& model,
                                                  const v1::Manifest* manifest) {
-  uint64_t slice_bytes =
-      run.cluster().slice_bytes() > 0 ? run.cluster().slice_bytes() : kDefaultSliceBytes;
+  uint64_t slice_bytes = SliceBytes(run);
   if (manifest != nullptr) {
     RETURN_IF_ERROR(CheckSameAsCheckpoint(run, model, *manifest));
     RETURN_IF_ERROR(CheckSameOptimizer(run, *manifest));

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 
+#include "base/log.h"
 #include "runtime/config/run_config.h"
 
 namespace shoal {
@@ -39,6 +40,7 @@ SessionContext::SessionContext(SessionOptions session_options)
       reachability(std::max(options.lease, kShortestSilence)),
       ps(options.num_ps_tasks),
       cuts(options.num_ps_tasks) {
+  CHECK_GT(options.lease, absl::ZeroDuration()) << "the run's times are not set";
   if (options.manifest.has_value()) {
     cuts.Restore(options.manifest->step(), options.manifest_directory);
   }

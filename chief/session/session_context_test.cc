@@ -2,6 +2,8 @@
 
 #include "gtest/gtest.h"
 
+#include "chief/session/session_options_testing.h"
+
 namespace shoal {
 namespace {
 
@@ -20,7 +22,7 @@ TEST(TrainingProgressTest, ComputingABatchAgainIsNotProgress) {
 }
 
 TEST(SessionContextTest, AResumedRunBeginsANewLineageAtItsCheckpoint) {
-  SessionOptions options;
+  SessionOptions options = TestSessionOptions();
   options.manifest.emplace();
   options.manifest->set_step(12);
   options.manifest->set_lineage(4);
@@ -29,11 +31,11 @@ TEST(SessionContextTest, AResumedRunBeginsANewLineageAtItsCheckpoint) {
   EXPECT_TRUE(context.has_checkpoint());
   EXPECT_EQ(context.cuts.durable_version(), 12u);
   EXPECT_EQ(context.phases.lineage(), 5u);
-  EXPECT_FALSE(SessionContext(SessionOptions()).has_checkpoint());
+  EXPECT_FALSE(SessionContext(TestSessionOptions()).has_checkpoint());
 }
 
 TEST(SessionContextTest, TheChiefIsTheSenderOfACommand) {
-  SessionOptions options;
+  SessionOptions options = TestSessionOptions();
   options.run_id = "run";
   options.term = 3;
   const SessionContext context(options);

@@ -26,21 +26,22 @@ struct SessionOptions {
   // The checkpoint that the run resumes from, and its directory below checkpoint_root.
   std::optional<v1::Manifest> manifest;
   std::string manifest_directory;
-  absl::Duration lease = absl::Seconds(10);
+  // The times without an initializer are the run's; its defaults are in runtime/config/defaults.cc.
+  absl::Duration lease;
   absl::Duration grace = absl::Seconds(1);
   // The longest wait for tasks to register, for ps to load, for a worker to return, and for any
   // progress of the training.
-  absl::Duration peer_wait = absl::Seconds(300);
+  absl::Duration peer_wait;
   // The longest time in which a worker computes one batch or one evaluation block.
-  absl::Duration stall = absl::Seconds(120);
-  absl::Duration wait_note = absl::Seconds(10);       // The time between two notes of one wait.
-  absl::Duration ps_return_wait = absl::Seconds(30);  // The longest wait for a lost ps.
+  absl::Duration stall;
+  absl::Duration wait_note = absl::Seconds(10);  // The time between two notes of one wait.
+  absl::Duration ps_return_wait;                 // The longest wait for a lost ps.
   // The session requests a checkpoint after it has trained for this time without one; 0: never for
   // this reason.
   absl::Duration save_period = absl::ZeroDuration();
   // The longest wait for the checkpoint of a stop (StopTimes::checkpoint). Then the run ends with
   // the one before.
-  absl::Duration stop_wait = absl::Seconds(20);
+  absl::Duration stop_wait;
   // ASYNC: the longest wait for the reports of the steps that a cut contains.
   absl::Duration lines_wait = absl::Seconds(10);
   // The times after which a command is sent again: a command that was not answered, a load that was

@@ -12,6 +12,7 @@
 
 #include "gtest/gtest.h"
 
+#include "chief/session/session_options_testing.h"
 #include "chief/session/training_session.h"
 #include "runtime/config/run_config.h"
 #include "runtime/process/protocol_version.h"
@@ -50,7 +51,7 @@ inline v1::RegisterTaskRequest RegistrationOf(v1::Job job, uint32_t index, const
 class TrainingSessionTest : public ::testing::Test {
  protected:
   static TrainingSession::Options DefaultOptions() {
-    TrainingSession::Options options;
+    TrainingSession::Options options = TestSessionOptions();
     options.run_id = "run";
     options.num_ps_tasks = 2;
     options.run.mutable_deployment()->set_num_ps_tasks(2);

@@ -38,7 +38,7 @@ struct AttendOptions {
   std::string launch_file;
   std::string launch;
   absl::Duration patience = absl::Seconds(30);
-  absl::Duration grace = absl::Seconds(10);
+  absl::Duration grace = absl::ZeroDuration();
   std::vector<std::string> command;
 };
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -13,12 +14,20 @@
 #include "ml/graph/ops.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
 #include "ml/kernels/reference/reference_kernels.h"
+#include "ml/nn/zoo_layers.h"
 #include "proto/v1/model_config.pb.h"
 
 namespace shoal {
 namespace {
 
 using ::testing::HasSubstr;
+
+// "fashion_cnn, lenet5, ..."
+std::string NamesOfModels() {
+  return absl::StrJoin(zoo::Models(), ", ", [](std::string* out, const zoo::Model& model) {
+    absl::StrAppend(out, model.name);
+  });
+}
 
 std::vector<FieldSpec> Images() {
   return {{kInputField, {DataType::kFloat32, {1, 28, 28}}}, {kLabelField, {DataType::kInt32, {}}}};
@@ -242,11 +251,8 @@ TEST(ModelBuilderTest, LayersNameTheirVariablesAndInputs) {
 
 TEST(ModelBuilderTest, MistakesNameTheirField) {
   EXPECT_EQ(ErrorOf("name: 'resnet'"),
-            "model.name: unknown model 'resnet'; known are fashion_cnn, lenet5, mlp, seed_mlp, "
-            "softmax_regression, "
-            "linear, cifar10_cnn, vgg16, speech_conv, cnn_trad_fpool3, mobilenet_v2, "
-            "mobilenet_v2_dense, resnet18, "
-            "resnet50, wide_deep, deepfm, dlrm, dcn_v2; or leave it empty and list model.layer");
+            absl::StrCat("model.name: unknown model 'resnet'; known are ", NamesOfModels(),
+                         "; or leave it empty and list model.layer"));
   EXPECT_EQ(ErrorOf("name: 'mlp' layer { flatten {} }"),
             "model: give either a name or layers, not both");
   EXPECT_EQ(ErrorOf("name: 'mlp' weight_decay: nan"), "model.weight_decay: must be a number >= 0");

@@ -29,6 +29,13 @@ inline constexpr uint64_t kDefaultSliceBytes = 256 * 1024;
 inline constexpr double kDefaultLearningRate = 0.01;
 inline constexpr double kDefaultAdamLearningRate = 0.001;
 
+// The loss of a model that is not one of the zoo's, which have their own.
+inline constexpr absl::string_view kDefaultLoss = "sparse_softmax_cross_entropy";
+
+// Seconds that `shoal checkpoint` and `shoal stop`, and `shoal health`, wait without --timeout.
+inline constexpr int kSaveTimeoutSeconds = 60;
+inline constexpr int kHealthTimeoutSeconds = 5;
+
 // Returns the default of the field with this path as text, "10" for "cluster.lease_seconds". A
 // field without one is a programming error.
 std::string DefaultText(absl::string_view path);

@@ -7,8 +7,11 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "google/protobuf/descriptor.h"
 
+#include "proto/v1/data_config.pb.h"
 #include "runtime/config/defaults.h"
+#include "runtime/config/enum_name.h"
 #include "runtime/config/flags.h"
 #include "runtime/config/run_config.h"
 
@@ -24,12 +27,29 @@ std::string Alternatives(const std::vector<std::string>& names) {
   return absl::StrCat(absl::StrJoin(names.begin(), names.end() - 1, ", "), " or ", names.back());
 }
 
+// Returns the names of the formats of data, as run files have them.
+std::vector<std::string> DataFormats() {
+  const google::protobuf::EnumDescriptor& type = *v1::DataConfig::Format_descriptor();
+  std::vector<std::string> names;
+  for (int i = 0; i < type.value_count(); ++i) {
+    if (type.value(i)->number() != v1::DataConfig::FORMAT_UNSPECIFIED) {
+      names.push_back(ShortEnumName(*type.value(i)));
+    }
+  }
+  return names;
+}
+
 // Returns the help text with its placeholders replaced by values; see flag_table.cc.
 std::string HelpText(const FlagSpec& spec) {
-  std::string help =
-      absl::StrReplaceAll(spec.help, {{"{models}", Alternatives(KnownModels())},
-                                      {"{losses}", Alternatives(KnownLosses())},
-                                      {"{optimizers}", Alternatives(KnownOptimizers())}});
+  std::string help = absl::StrReplaceAll(
+      spec.help, {{"{models}", Alternatives(KnownModels())},
+                  {"{losses}", Alternatives(KnownLosses())},
+                  {"{default_loss}", kDefaultLoss},
+                  {"{optimizers}", Alternatives(KnownOptimizers())},
+                  {"{adam_default}", absl::StrCat(kDefaultAdamLearningRate)},
+                  {"{save_timeout}", absl::StrCat(kSaveTimeoutSeconds)},
+                  {"{health_timeout}", absl::StrCat(kHealthTimeoutSeconds)},
+                  {"{formats}", Alternatives(DataFormats())}});
   if (!absl::StrContains(help, kDefaultMark)) return help;
   return absl::StrReplaceAll(help, {{kDefaultMark, DefaultText(spec.field)}});
 }

@@ -17,14 +17,15 @@ constexpr FlagKind kText = FlagKind::kText;
 constexpr FlagKind kBool = FlagKind::kBool;
 
 // A flag whose meaning or default differs between commands stands once for each. In a help text,
-// "{default}" is the field's default (defaults.h), and "{models}", "{losses}" and "{optimizers}"
-// are the names that a run file may use.
+// "{default}" is the field's default (defaults.h), and "{models}", "{losses}", "{optimizers}" and
+// "{formats}" are the names that a run file may use.
 constexpr FlagSpec kTable[] = {
     {"run", kRun, kRunning, kText, "", "FILE",
      "The run file, a text proto of shoal.v1.RunConfig, such as deploy/runs/fashion_cnn.textproto. "
      "Every other flag changes the run it describes."},
     {"run", kRun, kReading | kScopeExport | kScopeLookup, kText, "", "FILE",
-     "A run file to use instead of DIR/run.textproto. That of a run's directory also says --out."},
+     "A run file to use instead of DIR/run.textproto. A run.textproto inside a run's "
+     "directory also sets --out."},
     {"set", kRun, kScopeAll, kText, "", "PATH=VALUE",
      "Any field of the run file by its path, e.g. --set optimizer.adam.beta1=0.8. Repeatable."},
     {"out", kRun, kScopeTrain, kText, "out", "DIR",
@@ -59,18 +60,17 @@ constexpr FlagSpec kTable[] = {
     {"optimizer", kTraining, kRunning, kText, "", "NAME",
      "{optimizers}. Set parameters by --set, e.g. optimizer.momentum.momentum=0.95."},
     {"learning_rate", kTraining, kRunning, kText, "optimizer.learning_rate", "X",
-     "Default {default}; adam and adamw 0.001. Schedules: --set optimizer.schedule.kind=cosine."},
+     "Default {default}; adam and adamw {adam_default}. Schedules: --set optimizer.schedule.kind=cosine."},
     {"seed", kTraining, kRunning, kText, "seed", "N",
      "Seed of the initial values and of the order of the data. Default {default}. Synchronous runs "
      "with equal seeds give equal bytes."},
     {"init_from", kTraining, kRunning, kText, "init_from", "PATH",
-     "Start from the values of a model that is there: a safetensors file or the directory of a "
-     "run. "
-     "A checkpoint in DIR comes first."},
+     "Start from existing values: a safetensors file or a run's directory. A checkpoint in DIR takes "
+     "precedence."},
     {"init_map", kTraining, kRunning, kText, "init_map", "RULES",
-     "With --init_from, how its tensors are called: rules EXPRESSION=NAME with commas, for whole "
-     "names of variables, as in body/(.*)=resnet/\\1,logits/.*= where the last lets logits start "
-     "from its initializer."},
+     "Comma-separated rules EXPRESSION=NAME that map whole names of variables to names of tensors "
+     "in --init_from, as in body/(.*)=resnet/\\1,logits/.*= where the last lets logits start from "
+     "its initializer."},
     {"trainable", kTraining, kRunning, kText, "trainable", "LIST",
      "Train only the parameters whose whole names match one of these regular expressions, with "
      "commas. Default: all."},
@@ -111,18 +111,16 @@ constexpr FlagSpec kTable[] = {
      "other that speaks the protocol of docs/compute_program.md. It has the model and the data. "
      "What follows `--` are its arguments."},
     {"python", kModel, kRunning, kText, "program.python", "PROGRAM",
-     "The interpreter of a program FILE.py, if it is another one than python3."},
+     "The interpreter of a program FILE.py. Default: python3."},
     {"loss", kModel, kRunning, kText, "model.loss", "NAME",
-     "{losses}. Default: what suits the model."},
+     "{losses}. Default: that of the named model, otherwise {default_loss}."},
     {"data_dir", kModel, kRunning, kText, "data.directory", "DIR",
      "Directory of the data set: IDX, CIFAR or TFRecord files, CSV tables, npy arrays, or folders "
      "of PNG and JPEG images, one per class. Default {default}."},
     {"data_dir", kModel, kReading, kText, "data.directory", "DIR",
      "Directory of the data set, if it has moved. Default: the run's."},
     {"data_format", kModel, kRunning, kText, "data.format", "NAME",
-     "idx, image_folder, cifar10, cifar100, csv, npy, tfrecord, criteo, clicks_synthetic, "
-     "synthetic_regression or synthetic_classification. Default: the format of the directory's "
-     "files."},
+     "{formats}. Default: the format of the directory's files."},
 
     {"num_ps_tasks", kTasks, kScopeTrain, kText, "deployment.num_ps_tasks", "N",
      "Number of parameter servers. 0: everything in one process. Default {default}."},
@@ -309,9 +307,9 @@ constexpr FlagSpec kTable[] = {
 
     {"json", kUnderWay, kScopeStatus, kBool, "", "", "Print one JSON object."},
     {"timeout", kUnderWay, kScopeSave, kText, "", "SECONDS",
-     "How long to wait for the checkpoint, or for the end of the run. Default 60."},
+     "How long to wait for the checkpoint, or for the end of the run. Default {save_timeout}."},
     {"timeout", kUnderWay, kScopeHealth, kText, "", "SECONDS",
-     "How long to wait for an answer. Default 5."},
+     "How long to wait for an answer. Default {health_timeout}."},
     {"service", kUnderWay, kScopeHealth, kText, "", "ps|chief|worker",
      "Ask whether this role can do its work. Default: ask whether the process is alive."},
 };

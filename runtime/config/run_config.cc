@@ -65,7 +65,7 @@ void ResolveModel(v1::ModelConfig* model) {
   const bool is_elsewhere = model->name().empty() && model->layer().empty();
   if (is_elsewhere || !model->loss().empty()) return;
   const zoo::Model* named = zoo::Find(model->name());
-  model->set_loss(named == nullptr ? "sparse_softmax_cross_entropy" : named->loss());
+  model->set_loss(std::string(named == nullptr ? kDefaultLoss : named->loss()));
 }
 
 // Gives a model of clicks, if it has no features, those of its name, and their tables.
@@ -200,6 +200,10 @@ bool IsSynchronous(const v1::RunConfig& run) {
   return !run.sync().has_sync_replicas() || run.sync().sync_replicas();
 }
 
+uint64_t SliceBytes(const v1::RunConfig& run) {
+  return run.cluster().slice_bytes() > 0 ? run.cluster().slice_bytes() : kDefaultSliceBytes;
+}
+
 bool ComputesInBfloat16(const v1::RunConfig& run) { return run.compute_dtype() == "bfloat16"; }
 
 uint64_t ReplicaBatchExamples(const v1::RunConfig& run) {
@@ -284,8 +288,7 @@ v1::RunConfig SharedByAllTasks(const v1::RunConfig& run) {
   *shared.mutable_optimizer() = run.optimizer();
   shared.mutable_deployment()->set_num_clones(run.deployment().num_clones());
   shared.mutable_sync()->set_sync_replicas(run.sync().sync_replicas());
-  shared.mutable_cluster()->set_slice_bytes(
-      run.cluster().slice_bytes() == 0 ? kDefaultSliceBytes : run.cluster().slice_bytes());
+  shared.mutable_cluster()->set_slice_bytes(SliceBytes(run));
   shared.mutable_cluster()->set_round_robin(run.cluster().round_robin());
   shared.set_batch_size(run.batch_size());
   shared.set_replica_batch_size(run.replica_batch_size());

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -106,11 +107,8 @@ const std::vector<BadRun>& BadRuns() {
       {{"--set=model.name="}, "model: is not given; name a run file with --run=FILE"},
       {{"--model=alexnet"}, "model.name: \"alexnet\" is unknown; it is one of fashion_cnn"},
       {{"--model=fashion_cn"},
-       "model.name: \"fashion_cn\" is unknown; it is one of fashion_cnn, lenet5, mlp, seed_mlp, "
-       "softmax_regression, linear, cifar10_cnn, vgg16, speech_conv, cnn_trad_fpool3, "
-       "mobilenet_v2, "
-       "mobilenet_v2_dense, resnet18, resnet50, wide_deep, deepfm, dlrm, dcn_v2; did you mean "
-       "fashion_cnn?"},
+       absl::StrCat("model.name: \"fashion_cn\" is unknown; it is one of ",
+                    absl::StrJoin(KnownModels(), ", "), "; did you mean fashion_cnn?")},
       {{"--worker_binary=/a/b"},
        "worker_binary: is /a/b, which has a model of its own, but the run says model or loss too"},
       {{"--loss=l2"}, "model.loss: \"l2\" is unknown; it is one of sparse_softmax"},

@@ -62,6 +62,7 @@ ChiefSession::ChiefSession(ChiefClient* client, const Clock* clock, Options opti
       retry_(clock),
       backoff_(Fingerprint64(options_.nonce)),
       identity_(std::make_unique<v1::Identity>()) {
+  CHECK_GT(options_.lease, absl::ZeroDuration()) << "the run's times are not set";
   *identity_->mutable_member() = ToProto(options_.task);
 }
 

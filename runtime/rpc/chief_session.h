@@ -73,7 +73,7 @@ class ChiefSession {
     // The address behind the client, for log lines and errors; empty if the chief is in this
     // process.
     std::string chief_address;
-    absl::Duration register_patience = absl::Seconds(300);
+    absl::Duration register_patience;  // cluster.wait_seconds
     bool secure = false;  // true if the client has certificates
     // Called while the chief does not answer; returns whether the run is known to be over. May be
     // null.
@@ -87,7 +87,7 @@ class ChiefSession {
     // The chief's lease (cluster.lease_seconds). A ps that cannot renew it for four fifths of its
     // length must stop serving: see is_lease_valid. A worker may continue: its contributions are
     // identified by their batch and count once even if another worker computes them too.
-    absl::Duration lease = absl::Seconds(10);
+    absl::Duration lease;
     // How much longer than the lease Register repeats its call after ALREADY_EXISTS: the process
     // that had this place may have died a moment ago, and then its lease has not expired yet.
     absl::Duration duplicate_patience = absl::Seconds(2);

@@ -62,6 +62,8 @@ class ChiefSessionTest : public testing::Test {
     options.task.job = Job::kWorker;
     options.task.index = 3;
     options.nonce = "n1";
+    options.lease = absl::Seconds(10);
+    options.register_patience = absl::Seconds(300);
     options.heartbeat_wait = absl::Milliseconds(20);
     options.chief_lost_after = absl::Seconds(30);
     return options;

@@ -145,6 +145,8 @@ class Training {
     options.chief = chief_.client();
     options.clock = &clock_;
     options.session.nonce = "ps";
+    options.session.lease = absl::Seconds(10);
+    options.session.register_patience = absl::Seconds(300);
     options.threads = threads;
     if (form == Form::kInProcess) {
       options.address = "here";

@@ -30,7 +30,6 @@ namespace shoal {
 namespace {
 
 constexpr char kDefaultPython[] = "python3";
-constexpr absl::Duration kDefaultPatience = absl::Minutes(1);
 constexpr double kPartOfWait = 0.8;
 
 // The examples are with the program: here they have only numbers.
@@ -111,9 +110,7 @@ absl::StatusOr<std::unique_ptr<ExternalProgram>> StartProgram(const v1::RunConfi
   options.welcome.directory = run.out();
   options.welcome.run_file = PrintRunConfig(run);
   // Less than the time for which the chief waits for the worker: this error names the program.
-  options.patience =
-      kPartOfWait * (run.cluster().wait_seconds() > 0 ? absl::Seconds(run.cluster().wait_seconds())
-                                                      : kDefaultPatience);
+  options.patience = kPartOfWait * absl::Seconds(run.cluster().wait_seconds());
   options.grace = ComputeStopTimes(run).drain;
   return ExternalProgram::Create(std::move(options), std::move(memory), *std::move(channel));
 }
