@@ -10,9 +10,9 @@
 
 namespace shoal {
 
-// A set of batch indices, stored as sorted ranges that neither overlap nor touch. Batches are
-// leased in chunks, so even a large set has few ranges. Adding an index at the end of a range does
-// not allocate. Not thread-safe.
+// A set of indices, stored as sorted ranges that neither overlap nor touch: a large set is small if
+// its indices are mostly consecutive. Adding an index at the end of a range does not allocate. Not
+// thread-safe.
 class IntervalSet {
  public:
   struct Range {
@@ -59,12 +59,6 @@ class IntervalSet {
 
   std::vector<Range> ranges_;
   uint64_t count_ = 0;
-};
-
-// Batches of one epoch.
-struct EpochBatches {
-  uint32_t epoch = 0;
-  IntervalSet batches;
 };
 
 }  // namespace shoal

@@ -148,26 +148,14 @@ SHOAL_DEFINE_CHECK_OP(GE, >=)
 #ifdef NDEBUG
 #define DCHECK(condition) \
   while (false) CHECK(condition)
-#define DCHECK_EQ(a, b) \
-  while (false) CHECK_EQ(a, b)
-#define DCHECK_NE(a, b) \
-  while (false) CHECK_NE(a, b)
 #define DCHECK_LT(a, b) \
   while (false) CHECK_LT(a, b)
-#define DCHECK_LE(a, b) \
-  while (false) CHECK_LE(a, b)
 #define DCHECK_GT(a, b) \
   while (false) CHECK_GT(a, b)
-#define DCHECK_GE(a, b) \
-  while (false) CHECK_GE(a, b)
 #else
 #define DCHECK(condition) CHECK(condition)
-#define DCHECK_EQ(a, b) CHECK_EQ(a, b)
-#define DCHECK_NE(a, b) CHECK_NE(a, b)
 #define DCHECK_LT(a, b) CHECK_LT(a, b)
-#define DCHECK_LE(a, b) CHECK_LE(a, b)
 #define DCHECK_GT(a, b) CHECK_GT(a, b)
-#define DCHECK_GE(a, b) CHECK_GE(a, b)
 #endif
 
 #endif  // SHOAL_BASE_LOG_H_

@@ -101,7 +101,7 @@ class Chief {
     uint32_t epochs = 0;
     bool classifies = false;
     std::vector<std::string> metric_names;
-    uint64_t skipped_batches = 0;  // those of the whole run
+    uint64_t skipped_batches = 0;  // in the whole run
   };
   Outcome outcome() const;
 
@@ -149,9 +149,9 @@ class Chief {
   void DispatchCommands() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Keeps those that have to wait until the publisher has removed void checkpoints.
   void RecordAll(std::vector<SessionRecord> records);
-  // Runs `work` after what was given before, without the lock, on the publisher's thread.
   void GiveUpOnPublisher(const CutGivenUp& given_up);
   void DiscardOnPublisher(const CheckpointsVoid& discard);
+  // Runs `work` without the lock on the publisher's thread, after the work that it got before.
   void OnPublisher(std::function<absl::Status()> work);
   absl::Status PublishNow(const ManifestToWrite& write);
   absl::Status ExportNow(const ModelExport& wanted);

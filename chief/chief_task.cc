@@ -265,7 +265,7 @@ absl::Status ChiefTask::WriteOwnSummary(const absl::Status& status) {
     return absl::OkStatus();
   }
   const Chief::Outcome outcome = chief_->outcome();
-  Summary summary = recorder_->figures();
+  Summary summary = recorder_->summary();
   summary.status = status.ok() ? "finished" : absl::IsCancelled(status) ? "stopped" : "failed";
   summary.exit_reason = status.ok() ? "trained to the end" : std::string(status.message());
   summary.steps = outcome.steps;

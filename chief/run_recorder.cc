@@ -35,7 +35,7 @@ RunRecorder::RunRecorder(const Options& options, std::unique_ptr<MetricsFile> me
     : options_(options),
       created_(options.clock->Now()),
       history_(options.clock),
-      metrics_(std::move(metrics)),
+      metrics_file_(std::move(metrics)),
       steps_(options.first_step) {
   if (options.scalars_every == 0) return;
   events_ = std::make_unique<MetricsEvents>(options.file_system, options.clock,
@@ -141,19 +141,20 @@ void RunRecorder::WarnOfMetrics(const v1::StepReport& report, const MetricSums& 
 }
 
 void RunRecorder::Count(const StepMetrics& metrics) {
-  figures_.steps.Add();
-  figures_.examples.Add(metrics.examples);
-  figures_.loss.Set(metrics.loss);
-  if (metrics.examples > 0 && !std::isfinite(metrics.loss)) figures_.non_finite_steps.Add();
-  figures_.learning_rate.Set(metrics.learning_rate);
-  if (metrics.accuracy.has_value()) figures_.accuracy.Set(*metrics.accuracy);
+  chief_metrics_.steps.Add();
+  chief_metrics_.examples.Add(metrics.examples);
+  chief_metrics_.loss.Set(metrics.loss);
+  if (metrics.examples > 0 && !std::isfinite(metrics.loss)) chief_metrics_.non_finite_steps.Add();
+  chief_metrics_.learning_rate.Set(metrics.learning_rate);
+  if (metrics.accuracy.has_value()) chief_metrics_.accuracy.Set(*metrics.accuracy);
   if (metrics.staleness.has_value()) {
-    figures_.staleness.Observe(static_cast<double>(*metrics.staleness));
+    chief_metrics_.staleness.Observe(static_cast<double>(*metrics.staleness));
   }
-  if (metrics.eval_loss.has_value()) figures_.evaluation_loss.Set(*metrics.eval_loss);
-  if (metrics.eval_accuracy.has_value()) figures_.evaluation_accuracy.Set(*metrics.eval_accuracy);
-  figures_.named.Set(metrics.named);
-  figures_.evaluation_named.Set(metrics.eval_named);
+  if (metrics.eval_loss.has_value()) chief_metrics_.evaluation_loss.Set(*metrics.eval_loss);
+  if (metrics.eval_accuracy.has_value())
+    chief_metrics_.evaluation_accuracy.Set(*metrics.eval_accuracy);
+  chief_metrics_.named.Set(metrics.named);
+  chief_metrics_.evaluation_named.Set(metrics.eval_named);
 }
 
 absl::Status RunRecorder::Publish(const ManifestToWrite& manifest) {
@@ -162,8 +163,8 @@ absl::Status RunRecorder::Publish(const ManifestToWrite& manifest) {
   const absl::Time end = options_.clock->Now();
   checkpoints_fail_ = false;
   history_.OnCheckpoint(manifest.directory, manifest.manifest.step());
-  figures_.checkpoints.Add();
-  figures_.checkpoint_seconds.Observe(absl::ToDoubleSeconds(end - begin));
+  chief_metrics_.checkpoints.Add();
+  chief_metrics_.checkpoint_seconds.Observe(absl::ToDoubleSeconds(end - begin));
   MutexLock lock(&mutex_);
   checkpoint_time_ = end;
   return absl::OkStatus();
@@ -217,7 +218,7 @@ void RunRecorder::Describe(v1::GetRunStatusResponse* run) const {
 }
 
 void RunRecorder::WriteLine(const StepMetrics& metrics) {
-  SetMetricsFailure(metrics_->Append(metrics));
+  SetMetricsFailure(metrics_file_->Append(metrics));
 }
 
 void RunRecorder::SetMetricsFailure(const absl::Status& status) {
@@ -241,9 +242,9 @@ void RunRecorder::WriteEvents(const StepMetrics& metrics) {
 absl::Status RunRecorder::Record(const RolledBack& rolled_back) {
   // Lines of a later step are refused unless the file knows of the cut, even if it is not possible
   // now.
-  const absl::Status cut = metrics_->CutBackTo(rolled_back.version);
+  const absl::Status cut = metrics_file_->CutBackTo(rolled_back.version);
   if (absl::IsAborted(cut)) return cut;
-  if (!rolled_back.lines_only) figures_.rollbacks.Add();
+  if (!rolled_back.lines_only) chief_metrics_.rollbacks.Add();
   SetMetricsFailure(cut);
   if (events_ != nullptr) events_->GoBack();
   history_.GoBackTo(rolled_back.version);
@@ -276,7 +277,7 @@ void RunRecorder::CountExamples(uint64_t step, uint64_t examples) {
   examples_of_.push_back({step, 1, examples});
 }
 
-Summary RunRecorder::figures() const {
+Summary RunRecorder::summary() const {
   MutexLock lock(&mutex_);
   Summary summary;
   summary.steps = steps_;
@@ -303,7 +304,7 @@ absl::Status RunRecorder::FlushLines() {
     const absl::Status events = events_->Flush();
     if (!events.ok()) LOG(WARNING) << "event files end early: " << events;
   }
-  return metrics_->Flush();
+  return metrics_file_->Flush();
 }
 
 }  // namespace shoal

@@ -31,7 +31,7 @@ namespace shoal {
 
 // Keeps a run's records: metrics.jsonl, event files, the progress bar, the history for the page of
 // the run, and the figures of summary.json. Checkpoints are written by the functions it is given.
-// Any thread may call figures() and history().
+// Any thread may call summary() and history().
 class RunRecorder : public SessionRecorder {
  public:
   struct Options {
@@ -74,11 +74,11 @@ class RunRecorder : public SessionRecorder {
   absl::Status CheckTerm() override { return options_.may_write(); }
 
   void Describe(v1::GetRunStatusResponse* run) const override;
-  const ChiefMetrics& metrics() const { return figures_; }
+  const ChiefMetrics& metrics() const { return chief_metrics_; }
   const RunHistory& history() const { return history_; }
 
   // Returns summary.json without status, exit_reason, test figures and checkpoint.
-  Summary figures() const;
+  Summary summary() const;
   // Returns whether a step was applied since the start.
   bool any_step() const;
   // Writes the lines that could not be written before; training continued without them. Call it
@@ -98,10 +98,10 @@ class RunRecorder : public SessionRecorder {
 
   const Options options_;
   const absl::Time created_;
-  ChiefMetrics figures_;
+  ChiefMetrics chief_metrics_;
   RunHistory history_;
   // Used by the recording thread only.
-  std::unique_ptr<MetricsFile> metrics_;
+  std::unique_ptr<MetricsFile> metrics_file_;
   std::unique_ptr<MetricsEvents> events_;  // Null: the run file asks for none.
   bool events_are_written_ = true;
   std::set<std::string> warned_;  // The metrics of which a value was not finite.
@@ -115,8 +115,8 @@ class RunRecorder : public SessionRecorder {
   uint64_t window_steps_ ABSL_GUARDED_BY(mutex_) = 0;
   // False: the rates are those of all steps since training started.
   bool has_whole_window_ ABSL_GUARDED_BY(mutex_) = false;
-  double rate_ ABSL_GUARDED_BY(mutex_) = 0;              // Examples
-  double step_rate_ ABSL_GUARDED_BY(mutex_) = 0;         // and steps in a second.
+  double rate_ ABSL_GUARDED_BY(mutex_) = 0;              // Examples per second.
+  double step_rate_ ABSL_GUARDED_BY(mutex_) = 0;         // Steps per second.
   std::string metrics_failure_ ABSL_GUARDED_BY(mutex_);  // Why lines wait; empty: they do not.
   std::string metric_warnings_ ABSL_GUARDED_BY(mutex_);  // A line for each metric in warned_.
   absl::Time checkpoint_time_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();

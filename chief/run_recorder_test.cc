@@ -81,17 +81,17 @@ class RunRecorderTest : public ::testing::Test {
 TEST_F(RunRecorderTest, CountsTheExamplesOfTheLinesThatStand) {
   // Epochs of three steps, the last one smaller.
   for (uint64_t step = 1; step <= 9; ++step) Line(step, step % 3 == 0 ? 4 : 10);
-  EXPECT_EQ(recorder_->figures().examples, 72u);
+  EXPECT_EQ(recorder_->summary().examples, 72u);
   ASSERT_TRUE(recorder_->Record(RolledBack{5, ""}).ok());
-  EXPECT_EQ(recorder_->figures().examples, 44u);
-  EXPECT_EQ(recorder_->figures().steps, 5u);
+  EXPECT_EQ(recorder_->summary().examples, 44u);
+  EXPECT_EQ(recorder_->summary().steps, 5u);
   Line(6, 0);  // skipped now
   Line(7, 10);
-  EXPECT_EQ(recorder_->figures().examples, 54u);
+  EXPECT_EQ(recorder_->summary().examples, 54u);
   ASSERT_TRUE(recorder_->Record(RolledBack{4, ""}).ok());
-  EXPECT_EQ(recorder_->figures().examples, 34u);
+  EXPECT_EQ(recorder_->summary().examples, 34u);
   ASSERT_TRUE(recorder_->Record(RolledBack{0, ""}).ok());
-  EXPECT_EQ(recorder_->figures().examples, 0u);
+  EXPECT_EQ(recorder_->summary().examples, 0u);
 }
 
 TEST_F(RunRecorderTest, TheRateOfTheFirstSecondsCountsAllStepsSinceTrainingStarted) {
@@ -125,8 +125,8 @@ TEST_F(RunRecorderTest, TheRateOfTheFirstSecondsCountsAllStepsSinceTrainingStart
 TEST_F(RunRecorderTest, TheFinalLossIsThatOfTheLastValidLine) {
   for (uint64_t step = 1; step <= 9; ++step) Line(step, 10, static_cast<double>(step) * 10);
   ASSERT_TRUE(recorder_->Record(RolledBack{7, "stopped", true}).ok());
-  EXPECT_EQ(recorder_->figures().final_loss, 7);
-  EXPECT_EQ(recorder_->figures().steps, 7u);
+  EXPECT_EQ(recorder_->summary().final_loss, 7);
+  EXPECT_EQ(recorder_->summary().steps, 7u);
 }
 
 StepLine LineWith(const std::vector<std::string>& names, const MetricSums& sums) {
@@ -179,11 +179,11 @@ TEST_F(RunRecorderTest, AMetricThatIsNotFiniteIsNullAndNamedOnce) {
 }
 
 TEST_F(RunRecorderTest, EachMetricThatIsNotFiniteIsNamedInTheSummary) {
-  EXPECT_EQ(recorder_->figures().metric_warning, std::nullopt);
+  EXPECT_EQ(recorder_->summary().metric_warning, std::nullopt);
   const double nan = std::nan("");
   recorder_->Record(LineWith({"f1", "auc"}, {{nan, 2, {}}, {nan, 2, {}}}));
-  EXPECT_THAT(*recorder_->figures().metric_warning, HasSubstr("the metric f1 of step 1 is not"));
-  EXPECT_THAT(*recorder_->figures().metric_warning,
+  EXPECT_THAT(*recorder_->summary().metric_warning, HasSubstr("the metric f1 of step 1 is not"));
+  EXPECT_THAT(*recorder_->summary().metric_warning,
               HasSubstr("\nwarning: the metric auc of step 1 is not"));
 }
 
@@ -217,20 +217,20 @@ TEST_F(RunRecorderTest, LinesThatAreAnotherChiefsAreNotCut) {
   Line(2, 10);
   may_write_ = absl::AbortedError("a newer chief");
   EXPECT_TRUE(absl::IsAborted(recorder_->Record(RolledBack{1, ""})));
-  EXPECT_EQ(recorder_->figures().examples, 20u);
+  EXPECT_EQ(recorder_->summary().examples, 20u);
 }
 
 TEST_F(RunRecorderTest, LinesAreCutLaterIfTheTermCannotBeReadNow) {
   for (uint64_t step = 1; step <= 5; ++step) Line(step, 10);
   may_write_ = absl::InternalError("TERM: input/output error");
   EXPECT_TRUE(recorder_->Record(RolledBack{2, ""}).ok());
-  EXPECT_EQ(recorder_->figures().steps, 2u);
+  EXPECT_EQ(recorder_->summary().steps, 2u);
   Line(3, 7);
   EXPECT_EQ(StepsInFile(), (std::vector<uint64_t>{1, 2, 3, 4, 5})) << "whose they are is not known";
   may_write_ = absl::OkStatus();
   Line(4, 7);
   EXPECT_EQ(StepsInFile(), (std::vector<uint64_t>{1, 2, 3, 4}));
-  EXPECT_EQ(recorder_->figures().examples, 34u);
+  EXPECT_EQ(recorder_->summary().examples, 34u);
 }
 
 TEST_F(RunRecorderTest, LinesThatTurnOutToBeAnotherChiefsAreNotCut) {

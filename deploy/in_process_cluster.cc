@@ -19,7 +19,7 @@
 #include "runtime/rpc/grpc_chief_service.h"
 #include "runtime/rpc/in_process_control_channel.h"
 #include "runtime/rpc/parameter_client.h"
-#include "runtime/task/session_options.h"
+#include "runtime/task/chief_session_options.h"
 #include "runtime/transport/in_process_bulk_channel.h"
 #include "worker/worker_task.h"
 
@@ -32,7 +32,7 @@ class Servers {
   absl::Status Start(const TaskOptions& options, ChiefClient* chief, uint32_t num_ps_tasks) {
     for (uint32_t index = 0; index < num_ps_tasks; ++index) {
       ParameterServer::Options server;
-      server.session = SessionOptionsFor(options);
+      server.session = ChiefSessionOptionsFor(options);
       server.session.task = {Job::kPs, index};
       server.chief = chief;
       server.clock = options.clock;

@@ -17,7 +17,7 @@
 #include "runtime/rpc/channel.h"
 #include "runtime/rpc/drain.h"
 #include "runtime/rpc/grpc_control_channel.h"
-#include "runtime/task/session_options.h"
+#include "runtime/task/chief_session_options.h"
 #include "runtime/task/task_options.h"
 #include "runtime/tls/credentials.h"
 
@@ -26,7 +26,7 @@ namespace {
 
 ParameterServer::Options ServerOptions(const TaskOptions& options, ChiefClient* chief) {
   ParameterServer::Options server;
-  server.session = SessionOptionsFor(options);
+  server.session = ChiefSessionOptionsFor(options);
   server.chief = chief;
   server.clock = options.clock;
   server.file_system = options.file_system;

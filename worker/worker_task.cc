@@ -19,7 +19,7 @@
 #include "runtime/rpc/chief_session.h"
 #include "runtime/rpc/drain.h"
 #include "runtime/rpc/run_state.h"
-#include "runtime/task/session_options.h"
+#include "runtime/task/chief_session_options.h"
 #include "runtime/variables/exchange_groups.h"
 #include "worker/prediction/class_names.h"
 #include "worker/program/program_inputs.h"
@@ -93,7 +93,8 @@ std::unique_ptr<BatchMark> MarkFor(const TaskOptions& options) {
     if (mark.ok()) return *std::move(mark);
     status = mark.status();
   }
-  LOG(WARNING) << "the current batch is not recorded: " << status;
+  LOG(WARNING) << "the current batch is not recorded, so a crash cannot be attributed to a batch: "
+               << status;
   return nullptr;
 }
 
@@ -209,7 +210,7 @@ absl::Status RunWorkerTask(const TaskOptions& given, const WorkerLinks& links,
   }
   ending.set_run(options.run);  // It may have got settings from its program.
   StateFeed feed(options.clock, links.abandon);
-  ChiefSession::Options session_options = SessionOptionsFor(options);
+  ChiefSession::Options session_options = ChiefSessionOptionsFor(options);
   session_options.is_over = [&ending] { return ending.IsOver(); };
   ChiefSession session(links.chief, options.clock, std::move(session_options), &feed);
   const Drain drain(options.shutdown, links.chief, options.clock,

@@ -27,15 +27,15 @@ namespace shoal {
 //
 //   never leased --> leased to a worker --> finished --> lost by a ps that came back from a
 //        |               |    ^                ^          checkpoint: leased again, for that ps
-//        only |               v    | worker died    +------------------------+
-//        +-----------> skipped (non-finite, or two lives of workers ended on it)
+//        |               v    | worker died    +------------------------+
+//        +-----------> skipped (non-finite, or two worker processes crashed on it)
 //
 // A worker holds a chunk: a tenth of its even share of what is left before the next pause, 1 to
 // 1024 batches. Batches whose worker died, or that a ps lacks, are leased before new ones.
-// Pauses: when as many updates are made as an evaluation wants (every `evaluate_every`, or at an
-// epoch's end if that is 0, and at the end of the run), leasing stops, outstanding batches drain,
-// the blocks of the test split are handed out, then leasing continues. So evaluations and max_steps
-// are exact: leased batches never exceed what is left.
+// When the number of updates reaches the next evaluation (every `evaluate_every`, or at an epoch's
+// end if that is 0, and at the end of the run), leasing stops, outstanding batches drain, and the
+// blocks of the test split are handed out; then leasing continues. So evaluations and max_steps are
+// exact: leased batches never exceed what is left.
 // The number of updates is the number of finished batches; skipped ones do not count.
 //
 // The dedupe at the ps provides safety (a batch leased twice is applied once); this object makes
@@ -113,7 +113,6 @@ class DataLedger {
   // Returns whether no new batches will be leased any more.
   bool is_at_end() const;
   bool is_evaluating() const { return round_.is_active(); }
-  uint64_t last_evaluated() const { return last_evaluated_; }
   uint64_t num_finished(uint32_t epoch) const;
   const std::map<BatchKey, std::string>& skipped() const { return skipped_; }
 

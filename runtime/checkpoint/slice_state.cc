@@ -8,6 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
+#include "base/interval_set.h"
 #include "base/status_macros.h"
 
 namespace shoal {

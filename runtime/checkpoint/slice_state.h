@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-#include "base/interval_set.h"
+#include "runtime/plan/batch_key.h"
 
 namespace shoal {
 

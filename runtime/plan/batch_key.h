@@ -5,6 +5,8 @@
 #include <string>
 #include <tuple>
 
+#include "base/interval_set.h"
+
 namespace shoal {
 
 namespace v1 {
@@ -25,6 +27,12 @@ struct BatchKey {
   friend bool operator<(const BatchKey& a, const BatchKey& b) {
     return std::tie(a.epoch, a.index) < std::tie(b.epoch, b.index);
   }
+};
+
+// Batches of one epoch, by their index.
+struct EpochBatches {
+  uint32_t epoch = 0;
+  IntervalSet batches;
 };
 
 BatchKey ToBatchKey(const v1::BatchId& batch);

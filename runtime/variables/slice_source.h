@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 
-#include "base/interval_set.h"
+#include "runtime/plan/batch_key.h"
 #include "runtime/tables/bucket_rows.h"
 
 namespace shoal {

@@ -143,7 +143,7 @@ class SliceStore {
   // SYNC: returns false while Push would return kBusy. Otherwise reserves room for the contribution
   // until it arrives or is not needed any more, and returns true. `push.data` is not read.
   bool MakeRoom(const SlicePush& push);
-  // Returns the free bytes of the memory for contributions out of order.
+  // For tests: returns the free bytes of the memory for contributions out of order.
   uint64_t free_staging_bytes() const;
 
   // SYNC: returns the value of exactly this version.

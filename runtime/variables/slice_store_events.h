@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/interval_set.h"
+#include "runtime/plan/batch_key.h"
 #include "runtime/variables/metric_sums.h"
 #include "runtime/variables/version_buffer.h"
 

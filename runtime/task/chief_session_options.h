@@ -1,5 +1,5 @@
-#ifndef SHOAL_RUNTIME_TASK_SESSION_OPTIONS_H_
-#define SHOAL_RUNTIME_TASK_SESSION_OPTIONS_H_
+#ifndef SHOAL_RUNTIME_TASK_CHIEF_SESSION_OPTIONS_H_
+#define SHOAL_RUNTIME_TASK_CHIEF_SESSION_OPTIONS_H_
 
 #include "runtime/rpc/chief_session.h"
 #include "runtime/task/task_options.h"
@@ -8,8 +8,8 @@ namespace shoal {
 
 // Returns how this task, a worker or a ps, registers with the chief; `address` and `is_over` are
 // left to the caller.
-ChiefSession::Options SessionOptionsFor(const TaskOptions& options);
+ChiefSession::Options ChiefSessionOptionsFor(const TaskOptions& options);
 
 }  // namespace shoal
 
-#endif  // SHOAL_RUNTIME_TASK_SESSION_OPTIONS_H_
+#endif  // SHOAL_RUNTIME_TASK_CHIEF_SESSION_OPTIONS_H_

@@ -1,4 +1,4 @@
-#include "runtime/task/session_options.h"
+#include "runtime/task/chief_session_options.h"
 
 #include <unistd.h>
 
@@ -12,7 +12,7 @@
 
 namespace shoal {
 
-ChiefSession::Options SessionOptionsFor(const TaskOptions& options) {
+ChiefSession::Options ChiefSessionOptionsFor(const TaskOptions& options) {
   const v1::ClusterOptions& cluster = options.run.cluster();
   ChiefSession::Options session;
   session.task = options.task;
