@@ -247,7 +247,8 @@ absl::Status TrainChecked(const TrainRoles& roles, const TaskOptions& options,
       SummaryText(files, run.out()) == summary_before) {
     // Refused: the directory's run stays described as it was.
     const absl::Status restored = WriteAtomically(*files, run_file, *run_before);
-    if (!restored.ok()) LOG(WARNING) << "run.textproto is not as it was: " << restored;
+    if (!restored.ok())
+      LOG(WARNING) << "the previous run.textproto could not be restored: " << restored;
   }
   Conclude(status, summary_before, shown, run, flags.command, files);
   return status;

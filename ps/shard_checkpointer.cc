@@ -92,7 +92,8 @@ absl::Status ShardCheckpointer::Write(const SnapshotQueue::Work& work,
     options_.metrics->shard_bytes.Add(report->file().bytes());
   } else {
     options_.metrics->shard_failures.Add();
-    LOG(ERROR) << "cannot write the shard of step " << work.snapshot.version << ": " << status;
+    LOG(ERROR) << "cannot write the shard of step " << work.snapshot.version
+               << "; training continues without this checkpoint: " << status;
   }
   return status;
 }

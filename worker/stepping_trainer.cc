@@ -135,7 +135,9 @@ void SteppingTrainer::OnDone(Flight* flight, const ExchangeResult& result) {
   } else {
     OnExchange(flight->ticket, flight->group, result);
   }
-  if (error_.ok()) error_ = HopelessExchange(result);
+  if (error_.ok()) {
+    error_ = HopelessExchange(options_.store->groups()[flight->group].ps, result);
+  }
   flight->used = false;
   Wake();
 }

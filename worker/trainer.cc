@@ -11,22 +11,23 @@ void MarkBatch(const TrainerOptions& options, const BatchKey& batch) {
   if (options.mark != nullptr) options.mark->Set({batch, options.identity().incarnation()});
 }
 
-absl::Status HopelessExchange(const ExchangeResult& result) {
+absl::Status HopelessExchange(uint32_t ps, const ExchangeResult& result) {
   const absl::Status& status = result.status;
   const char kRemedy[] =
       ": memory or network corrupts data here; replace the hardware if it happens again";
   // Outcomes say nothing final where a new view cut the exchange short.
   if (status.ok() && absl::c_linear_search(result.outcomes, PushOutcome::kCorrupt)) {
     return absl::UnavailableError(absl::StrCat(
-        "a ps has refused a contribution as damaged each time that it was sent", kRemedy));
+        "ps/", ps, " has refused a contribution as damaged each time that it was sent", kRemedy));
   }
   if (absl::IsDataLoss(status)) {
     return absl::UnavailableError(
-        absl::StrCat("an exchange with a ps failed: ", status.message(), kRemedy));
+        absl::StrCat("an exchange with ps/", ps, " failed: ", status.message(), kRemedy));
   }
   if (status.ok() || MayHeal(status)) return absl::OkStatus();
   if (absl::IsFailedPrecondition(status)) return status;
-  return absl::UnavailableError(absl::StrCat("an exchange with a ps failed: ", status.ToString()));
+  return absl::UnavailableError(
+      absl::StrCat("an exchange with ps/", ps, " failed: ", status.ToString()));
 }
 
 absl::Status CallUntilAnswered(const Clock* clock, absl::FunctionRef<bool()> over,

@@ -53,8 +53,8 @@ void MarkBatch(const TrainerOptions& options, const BatchKey& batch);
 
 // Returns the error with which the worker must end after this exchange: neither repeating it nor a
 // new view would help, or contributions or values arrived damaged every time they were sent. OK if
-// the worker can continue. UNAVAILABLE if a fresh process may succeed.
-absl::Status HopelessExchange(const ExchangeResult& result);
+// the worker can continue. UNAVAILABLE if a fresh process may succeed. `ps` is the other side.
+absl::Status HopelessExchange(uint32_t ps, const ExchangeResult& result);
 
 // Computes batches until the run is over.
 class Trainer {

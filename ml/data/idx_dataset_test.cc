@@ -139,7 +139,7 @@ TEST_F(IdxDatasetTest, ExtraBytesAreAnError) {
   Bytes labels = Labels();
   labels.push_back(1);
   WriteGzip(options_.labels_path, labels);
-  EXPECT_THAT(Error(), HasSubstr("longer than its dimensions say"));
+  EXPECT_THAT(Error(), HasSubstr("has more bytes than its header announces"));
 }
 
 TEST_F(IdxDatasetTest, CountsMustAgree) {

@@ -56,7 +56,7 @@ class GzipReader {
     const int read = gzread(file_, &extra, 1);
     if (read > 0) {
       return absl::DataLossError(
-          absl::StrCat(path_, ": longer than its dimensions say; fetch the file again"));
+          absl::StrCat(path_, ": has more bytes than its header announces; fetch the file again"));
     }
     int error = Z_OK;
     gzerror(file_, &error);

@@ -72,7 +72,7 @@ absl::Status ProductRounding::TakeBiasOut(int gradient) {
     return absl::UnimplementedError(
         absl::StrCat("compute_dtype: ", conv_grad.name,
                      " is the gradient of a convolution with an activation of its own, which "
-                     "bfloat16 is not for; make the activation an op"));
+                     "is not supported with bfloat16; use a separate activation op"));
   }
   const int bias = conv_grad.outputs[2];
   PlanStep sum;

@@ -12,6 +12,8 @@
 namespace shoal {
 namespace {
 
+constexpr char kOtherModel[] = "use the model of that run, or start a new run";
+
 std::string ShapeText(const v1::VariableSpec& spec) {
   return absl::StrCat("[", absl::StrJoin(spec.shape(), ","), "]");
 }
@@ -24,11 +26,11 @@ absl::Status CheckTable(const Checkpoint& checkpoint, const v1::VariableSpec& sa
                             : std::string("no table");
   };
   return absl::FailedPreconditionError(absl::StrCat(
-      "checkpoint ", checkpoint.directory(), " has ", wanted.name(), " as ", text(saved),
-      ", the model as ", text(wanted), ": ",
+      "variable ", wanted.name(), ": checkpoint ", checkpoint.directory(), " has ", text(saved),
+      ", the model has ", text(wanted), "; ",
       saved.has_table() && wanted.has_table()
           ? absl::StrCat("set table.buckets to ", saved.table().buckets(), ", or start a new run")
-          : "it is of another model"));
+          : kOtherModel));
 }
 
 absl::Status OtherOptimizer(const absl::Status& status) {
@@ -52,14 +54,13 @@ absl::StatusOr<CheckpointSliceSource> CheckpointSliceSource::Create(
         [&](const v1::VariableSpec& candidate) { return candidate.name() == variable.name(); });
     if (it == manifest.variables().end()) {
       return absl::FailedPreconditionError(absl::StrCat("checkpoint ", checkpoint.directory(),
-                                                        " has no variable ", variable.name(),
-                                                        ": it is of another model"));
+                                                        " has no variable ", variable.name(), ": ",
+                                                        kOtherModel));
     }
     if (ShapeText(*it) != ShapeText(variable)) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("checkpoint ", checkpoint.directory(), " has variable ", variable.name(),
-                       " of shape ", ShapeText(*it), ", the model of shape ", ShapeText(variable),
-                       ": it is of another model"));
+      return absl::FailedPreconditionError(absl::StrCat(
+          "checkpoint ", checkpoint.directory(), " has variable ", variable.name(), " of shape ",
+          ShapeText(*it), ", the model of shape ", ShapeText(variable), ": ", kOtherModel));
     }
     RETURN_IF_ERROR(CheckTable(checkpoint, *it, variable));
     saved.push_back(static_cast<uint32_t>(it - manifest.variables().begin()));

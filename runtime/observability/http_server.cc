@@ -152,8 +152,8 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string&
   if (!is_bound) {
     return absl::FailedPreconditionError(absl::StrCat(
         "cannot listen at ", address,
-        ": its port is in use by another process, or it is not this machine's; end that process "
-        "or name another address (port 0: any free one)"));
+        ": the port is in use, or the address does not belong to this machine; end the process "
+        "that uses it, or name another address (port 0: any free one)"));
   }
   result->address_ = WithPort(address, port);
   result->thread_ = std::thread([&server] { server.listen_after_bind(); });

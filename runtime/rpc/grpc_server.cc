@@ -65,8 +65,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(const Options& op
   if (server == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat(
         "--listen_address: cannot listen at ", options.address,
-        ": its port is in use by another process, or it is not this machine's; end that process "
-        "or name another address (port 0: any free one)"));
+        ": the port is in use, or the address does not belong to this machine; end the process "
+        "that uses it, or name another address (port 0: any free one)"));
   }
   if (options.bulk != nullptr) options.bulk->Start();
   std::unique_ptr<GrpcServer> result(new GrpcServer(options, std::move(others), std::move(server),

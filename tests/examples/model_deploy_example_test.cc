@@ -59,7 +59,8 @@ TEST(ModelDeployExampleTest, ATooSmallDataSetIsNamed) {
   ModelDeployExampleOptions options;
   options.batch_size = 300;
   EXPECT_EQ(RunModelDeployExample(*dataset, options).status().message(),
-            "the data set has fewer examples than one batch");
+            "the data set has 512 examples, fewer than one batch of 600; lower "
+            "TrainingLoopOptions::batch_size, which is 300 for each clone");
 }
 
 }  // namespace

@@ -186,7 +186,10 @@ class Evaluator {
     source_->Add(path, *evaluation, took);
     LOG(INFO) << name << ": loss " << evaluation->loss << ", accuracy " << evaluation->accuracy;
     const absl::Status written = log_->Add(name, *evaluation, took);
-    if (!written.ok()) LOG(ERROR) << "not written, it waits until there is room: " << written;
+    if (!written.ok()) {
+      LOG(ERROR) << "evaluator.jsonl: the line of " << name
+                 << " could not be written and waits until there is room: " << written;
+    }
     return true;
   }
 

@@ -35,7 +35,8 @@ CsvDatasetOptions OptionsFor(const v1::DataConfig& config, const std::string& pa
 
 // data.csv.no_header may have been given for the file of --input, so the table says it itself.
 absl::StatusOr<RunColumns> ColumnsOfRun(const v1::DataConfig& config) {
-  absl::Status status = absl::NotFoundError("the run was not trained on tables");
+  absl::Status status = absl::NotFoundError(
+      "the run was not trained on CSV files; give --input a .npy file or images");
   const bool may_be_csv = config.format() == v1::DataConfig::FORMAT_CSV ||
                           config.format() == v1::DataConfig::FORMAT_UNSPECIFIED;
   if (!may_be_csv || config.directory().empty()) return status;

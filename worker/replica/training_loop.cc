@@ -21,7 +21,8 @@ absl::StatusOr<std::unique_ptr<TrainingLoop>> TrainingLoop::Create(
     const Graph& graph, const DeployedModel& model, const InputQueue& queue, const Dataset& dataset,
     const TrainingLoopOptions& options) {
   if (!model.train_op.has_value()) {
-    return absl::InvalidArgumentError("the model was deployed without an optimizer or a loss");
+    return absl::InvalidArgumentError(
+        "the model was deployed without an optimizer or a loss; give Deploy both");
   }
   BatchPlanOptions plan_options;
   plan_options.num_examples = dataset.size();
@@ -30,7 +31,10 @@ absl::StatusOr<std::unique_ptr<TrainingLoop>> TrainingLoop::Create(
   plan_options.seed = options.seed;
   ASSIGN_OR_RETURN(const BatchPlan plan, BatchPlan::Create(plan_options));
   if (plan.batch_examples() > dataset.size()) {
-    return absl::InvalidArgumentError("the data set has fewer examples than one batch");
+    return absl::InvalidArgumentError(
+        absl::StrCat("the data set has ", dataset.size(), " examples, fewer than one batch of ",
+                     plan.batch_examples(), "; lower TrainingLoopOptions::batch_size, which is ",
+                     options.batch_size, " for each clone"));
   }
   for (const FieldSpec& field : dataset.fields()) {
     if (!field.is_ragged()) continue;

@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 namespace shoal::cpu {
 namespace {
 
@@ -20,7 +22,8 @@ absl::StatusOr<Shape> MemoryShapeBeside(const TensorSpec& spec) {
   const int64_t channels = s.rank() >= 3 ? s.dim(s.rank() - 3) : 1;
   const bool has_images = s.num_elements() != channels;
   if (has_images || (channels != 1 && channels % 16 != 0)) {
-    return absl::InvalidArgumentError("an operand is in another layout");
+    return absl::InvalidArgumentError(absl::StrCat(
+        "operand ", spec.ToString(), " has another layout than the result, which is blocked"));
   }
   return channels == 1 ? Shape{} : Shape{channels / 16, 1, 16};
 }
