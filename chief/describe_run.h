@@ -12,7 +12,8 @@ class GetRunStatusResponse;
 class RunConfig;
 }  // namespace v1
 
-// `run` is resolved; `status` is the answer to GetRunStatus. The caller adds `program`.
+// `run` is resolved; `status` is the answer to GetRunStatus. The caller sets
+// RunPage::program.
 RunPage DescribeRun(const v1::RunConfig& run, const v1::GetRunStatusResponse& status,
                     const RunHistory& history, absl::Time now);
 

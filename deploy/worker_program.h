@@ -17,8 +17,8 @@ namespace shoal {
 class FileSystem;
 class ShutdownNotification;
 
-// Asks the run's worker_binary for its model: starts it once, with `declare`, without starting or
-// writing anything of the run. Errors have one line: NotFound or PermissionDenied if there is no
+// Asks the run's worker_binary for its model: starts it once, with `declare`. It starts no task and
+// writes no file of the run. Errors have one line: NotFound or PermissionDenied if there is no
 // program; FailedPrecondition if it dies, does not end in time, is not a worker program, or has
 // another protocol version; Cancelled if shutdown was requested, which ends the program; and the
 // program's own errors about the run and its data.

@@ -15,15 +15,14 @@
 
 namespace shoal {
 
-// The newest shards of this ps in published checkpoints: one with all rows of its tables, the base,
-// and those with what changed since, each since the one before it. The next shard of the lineage
-// continues them, until all changes are more than half of the rows of the base, or there are as
-// many shards with changes as checkpoints are kept. For one thread at a time.
+// Remembers the chain of shards that the next shard of this ps can build on: a base with all rows of
+// its tables and, after it, shards with only the rows that changed since the one before. A new base
+// is written when the changes exceed half of the base's rows, or when the chain has checkpoint.keep
+// links after it. One thread at a time.
 //
-// Every checkpoint that is published after the newest of these shards has a shard of this ps that
-// names all of them, so their files are kept as long as this object may name them. That is why only
-// the shard that was written last may become the newest: one before it need not be named by one
-// that is published later.
+// Only the shard that was written last may be appended: every checkpoint that is published after it
+// names the whole chain, which keeps the chain's files alive. No later checkpoint needs to name a
+// shard that was written before the last one.
 class RowsBase {
  public:
   // The shards that a new shard continues, none if it is to have all rows, and what it is to have

@@ -17,9 +17,9 @@ namespace shoal {
 //   others reach the ps:        the worker loses its place. Its next process gets no work before
 //                               it has reached all ps, so a link that stays broken stops the run
 //                               once.
-//   most workers do not either: the ps loses its place and is started again. That was no remedy
-//                               where the same workers still do not reach it a lease later: then
-//                               those lose their places, unless no worker reaches it.
+//   most workers do not either: the ps loses its place and is restarted. If the same workers still
+//                               cannot reach it one lease later, the restart did not help: then
+//                               these workers lose their places, unless no worker reaches the ps.
 //
 // Single-threaded, no clock: times come from the session.
 class Reachability {

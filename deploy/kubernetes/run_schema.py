@@ -1,4 +1,9 @@
-"""The fields of a run file and what values they take, read from proto/v1."""
+"""The fields of a run file and what values they take, read from proto/v1.
+
+This is a second parser of these files on purpose: `render` runs where an operator works, which may have Python and
+nothing else. Neither protobuf's text_format for Python, nor protoc, nor the program shoal can be expected there. A
+mistake here costs little: the tasks read the run file with protobuf, and refuse what they cannot read.
+"""
 import dataclasses
 import difflib
 import pathlib

@@ -81,10 +81,10 @@ struct KernelRequest {
 using KernelFactory =
     std::function<absl::StatusOr<std::unique_ptr<Kernel>>(const KernelRequest& request)>;
 
+enum class Port { kInput, kOutput };
 // Returns whether the op's kernel accepts its input (or can write its output) number `index` in
 // this layout. Every kernel accepts the plain layout. Called only for 4-d tensors whose number of
 // channels is a multiple of 16.
-enum class Port { kInput, kOutput };
 using LayoutSupport = std::function<bool(absl::string_view op, const Attributes& attributes,
                                          Port port, int index, Layout layout)>;
 

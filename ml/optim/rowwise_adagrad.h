@@ -8,7 +8,7 @@
 
 namespace shoal {
 
-// Some rows, and the gradient of each. A row is `dim` floats and its accumulator. All memory is
+// The rows to update and their gradients. A row is `dim` floats and its accumulator. All memory is
 // borrowed; rows do not overlap.
 struct RowwiseAdagradStep {
   float learning_rate = 0;

@@ -12,8 +12,8 @@
 
 namespace shoal {
 
-// The last part of the name of each of these tensors; further tensors have the slots of the rows
-// and end with the name of the slot. A tensor without elements is left out, except the keys.
+// Suffixes of the names of a bucket's tensors. The tensor of a slot of the rows has the slot's name
+// as its suffix. Tensors without elements are omitted, except the keys.
 inline constexpr char kBucketKeys[] = "keys";
 inline constexpr char kBucketTouched[] = "touched";
 inline constexpr char kBucketValues[] = "values";

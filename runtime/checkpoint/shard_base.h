@@ -1,4 +1,5 @@
-// The shards that another shard's changes of rows refer to.
+// A shard may contain only the rows that changed since older shards, its bases. ShardBase is one of
+// them, and the functions here encode their list.
 #ifndef SHOAL_RUNTIME_CHECKPOINT_SHARD_BASE_H_
 #define SHOAL_RUNTIME_CHECKPOINT_SHARD_BASE_H_
 

@@ -13,12 +13,12 @@ namespace shoal {
 // without defaults.
 bool LeavesSettingsToProgram(const v1::RunConfig& given);
 
-// Returns the run with the settings of its compute program where it gives no others. A run that
-// leaves none of them to the program stays as it is.
+// Returns the run with the settings of its compute program where the run does not set them. A run
+// that sets all of them stays as it is.
 v1::RunConfig WithSettings(v1::RunConfig run, const v1::RunConfig& settings);
 
 // Returns the resolved run with the settings of its compute program where `given`, the same run
-// without defaults, gives no others. InvalidArgument: the result is not a valid run.
+// without defaults, does not set them. InvalidArgument: the result is not a valid run.
 absl::StatusOr<v1::RunConfig> CompleteRun(v1::RunConfig resolved, const v1::RunConfig& given,
                                           const v1::RunConfig& settings);
 

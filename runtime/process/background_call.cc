@@ -8,10 +8,10 @@ BackgroundCall::BackgroundCall(std::function<void()> run) : run_(std::move(run))
 
 BackgroundCall::~BackgroundCall() { Close(); }
 
-void BackgroundCall::Ask() {
+void BackgroundCall::Request() {
   MutexLock lock(&mutex_);
   if (closing_) return;
-  asked_ = true;
+  requested_ = true;
   changed_.NotifyAll();
   if (!thread_.joinable()) thread_ = std::thread([this] { Loop(); });
 }
@@ -31,9 +31,9 @@ void BackgroundCall::Loop() {
   while (true) {
     {
       MutexLock lock(&mutex_);
-      while (!asked_ && !closing_) changed_.Wait(&mutex_);
+      while (!requested_ && !closing_) changed_.Wait(&mutex_);
       if (closing_) return;
-      asked_ = false;
+      requested_ = false;
     }
     run_();
   }

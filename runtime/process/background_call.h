@@ -21,7 +21,7 @@ class BackgroundCall {
   BackgroundCall(const BackgroundCall&) = delete;
   BackgroundCall& operator=(const BackgroundCall&) = delete;
 
-  void Ask() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Request() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Waits for the run under way; nothing runs after that.
   void Close() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -32,7 +32,7 @@ class BackgroundCall {
   const std::function<void()> run_;
   Mutex mutex_;
   CondVar changed_;
-  bool asked_ ABSL_GUARDED_BY(mutex_) = false;
+  bool requested_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_ ABSL_GUARDED_BY(mutex_);
 };

@@ -22,9 +22,9 @@ TEST(BackgroundCallTest, CallersDoNotWaitAndRequestsMeanwhileAreOne) {
     }
     --at_once;
   });
-  call.Ask();
+  call.Request();
   ASSERT_TRUE(entered.WaitFor(absl::Seconds(30)));
-  for (int i = 0; i < 10; ++i) call.Ask();
+  for (int i = 0; i < 10; ++i) call.Request();
   EXPECT_EQ(runs, 1);
   go_on.Notify();
   ASSERT_TRUE(again.WaitFor(absl::Seconds(30)));
@@ -40,11 +40,11 @@ TEST(BackgroundCallTest, CloseWaitsForTheOneUnderWayAndNothingRunsAfterIt) {
     EXPECT_FALSE(never.WaitFor(absl::Milliseconds(50)));
     ++done;
   });
-  call.Ask();
+  call.Request();
   ASSERT_TRUE(entered.WaitFor(absl::Seconds(30)));
   call.Close();
   EXPECT_EQ(done, 1);
-  call.Ask();
+  call.Request();
   call.Close();
   EXPECT_EQ(done, 1);
 }

@@ -207,9 +207,9 @@ void SignalWatcher::Loop() {
 }
 
 void SignalWatcher::OnSignal(int signal) {
-  if (signal == SIGUSR1) return checkpoint_.Ask();
-  if (signal == SIGUSR2) return status_.Ask();
-  if (signal == SIGHUP && options_.hang_up_reloads) return reload_.Ask();
+  if (signal == SIGUSR1) return checkpoint_.Request();
+  if (signal == SIGUSR2) return status_.Request();
+  if (signal == SIGHUP && options_.hang_up_reloads) return reload_.Request();
   if (first_signal_ != 0) {
     if (signal != SIGINT && clock_.Now() < same_until_) return;
     if (options_.on_second) return options_.on_second(signal);
@@ -219,7 +219,7 @@ void SignalWatcher::OnSignal(int signal) {
   first_signal_ = signal;
   same_until_ = clock_.Now() + kSameSignal;
   hard_exit_ = clock_.Now() + options_.hard_exit_after;
-  end_.Ask();
+  end_.Request();
 }
 
 void SignalWatcher::OnParentEnded() {

@@ -39,6 +39,8 @@ struct SliceStoreEvents {
     // The slice's version: that of the cut in SYNC, its own number of updates in ASYNC, or
     // kEveryVersion.
     uint64_t version = 0;
+    // The first version that has this value; below `version` if all batches of the steps since were
+    // skipped.
     uint64_t value_version = 0;
     VersionBufferRef value;
     // All slots one after another (see VariableUpdater::slot_stride); null if there are none.

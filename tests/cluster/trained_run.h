@@ -15,8 +15,8 @@
 
 namespace shoal {
 
-// Returns the run of both texts with its defaults. Its directory is new, and named after the test
-// that runs.
+// Parses `text` and then `extra` as one run file and resolves its defaults. `out` is a new directory
+// named after the running test.
 v1::RunConfig NewRun(const std::string& text, const std::string& extra, FileSystem* disk);
 
 // RunInProcess on the real clock, with files on `disk`.

@@ -50,7 +50,7 @@ inline absl::StatusOr<ReplicaInputs> Load(const v1::RunConfig& run, FileSystem* 
   return LoadProgramInputs(&options);
 }
 
-// A program with two sets of everything, as a replica has them.
+// A toy program with two sets of parameters and two of contributions, like a replica's.
 class Trained {
  public:
   explicit Trained(const std::string& mode, bool was_checked = false)

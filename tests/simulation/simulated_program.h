@@ -61,6 +61,7 @@ class SimulatedProgram : public ReplicaProgram {
   SliceArrays Cut(absl::Span<const float* const> parameters) const;
   uint64_t HashOfAll(const SliceArrays& values) const;
   void ComputeRowGradients(uint64_t hash, const BatchKey& batch);
+  // Lets a duration pass that is drawn from this range.
   void Take(double low, double high);
   absl::Status Die();
 

@@ -30,7 +30,7 @@ class ProgramMemory {
   // take no memory. ResourceExhausted: the system does not give that much.
   absl::Status Allocate(const ProgramLayout& layout);
 
-  // After Allocate.
+  // Valid after Allocate.
   float* parameters(uint32_t set, uint32_t variable) const;
   float* contributions(uint32_t set, uint32_t variable) const;
   // The arrays in the areas of rows and of their gradients, `offset` bytes behind their beginning.

@@ -1,7 +1,6 @@
 #include "worker/replica/model_tables.h"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <utility>
 
@@ -14,7 +13,6 @@
 namespace shoal {
 namespace {
 
-constexpr size_t kNone = std::numeric_limits<size_t>::max();
 
 int64_t RoundedUp(int64_t count) {
   int64_t power = 1;
@@ -79,11 +77,11 @@ absl::Status ModelTables::Declare(const Graph& graph, const std::vector<FieldSpe
 absl::Status ModelTables::CheckReads(const Graph& graph,
                                      const std::vector<FieldSpec>& fields) const {
   for (const TableInput& input : graph.table_inputs()) {
-    const size_t table = Find(input.table);
+    const std::optional<size_t> table = Find(input.table);
     for (const TableInput::Lookup& lookup : input.lookups) {
       const std::optional<KeyField> field = FieldNamed(fields, lookup.column);
-      if (table != kNone && field.has_value() &&
-          std::count(lookups_[table].fields.begin(), lookups_[table].fields.end(), *field) > 0) {
+      if (table.has_value() && field.has_value() &&
+          std::count(lookups_[*table].fields.begin(), lookups_[*table].fields.end(), *field) > 0) {
         continue;
       }
       return absl::InvalidArgumentError(
@@ -94,11 +92,11 @@ absl::Status ModelTables::CheckReads(const Graph& graph,
   return absl::OkStatus();
 }
 
-size_t ModelTables::Find(const std::string& name) const {
+std::optional<size_t> ModelTables::Find(const std::string& name) const {
   for (size_t t = 0; t < specs_.size(); ++t) {
     if (specs_[t].name() == name) return t;
   }
-  return kNone;
+  return std::nullopt;
 }
 
 std::vector<int64_t> ModelTables::FirstCapacities(int64_t num_examples) const {
@@ -120,7 +118,8 @@ TableFeeds::TableFeeds(const ModelTables& tables, const Graph& graph,
     first_examples.push_back(first_examples.back() + examples);
   }
   for (const TableInput& input : graph.table_inputs()) {
-    const size_t table = tables.Find(input.table);
+    // Declare and CheckReads have found all tables of the graph.
+    const size_t table = tables.Find(input.table).value();
     feeds_.push_back({input.rows, Shape({row_capacities_[table], input.dim})});
     Source& rows = sources_.emplace_back();
     rows.table = table;

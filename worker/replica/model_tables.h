@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,8 +35,8 @@ class ModelTables {
   bool empty() const { return lookups_.empty(); }
   const std::vector<v1::VariableSpec>& specs() const { return specs_; }
   const std::vector<TableLookups>& lookups() const { return lookups_; }
-  // Returns the number of the table with this name; size_t's maximum if there is none.
-  size_t Find(const std::string& name) const;
+  // Returns the number of the table with this name; nullopt if there is none.
+  std::optional<size_t> Find(const std::string& name) const;
   int64_t dim(size_t table) const { return specs_[table].shape(0); }
   // Returns the room that each table needs if every field has one key in each of these examples.
   std::vector<int64_t> FirstCapacities(int64_t num_examples) const;
