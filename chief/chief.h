@@ -95,7 +95,7 @@ class Chief {
     uint64_t steps = 0;
     std::string checkpoint;  // Directory name; empty if there is none.
     uint64_t checkpoint_step = 0;
-    // Why no checkpoint could be made after it; empty: none has failed since.
+    // The reason why no checkpoint could be made after it; empty: none has failed since.
     std::string checkpoint_failure;
     std::optional<EvaluationSums> test;  // At the last step.
     uint32_t epochs = 0;

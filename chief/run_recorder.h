@@ -44,7 +44,7 @@ class RunRecorder : public SessionRecorder {
     bool synchronous = true;
     uint64_t scalars_every = 0;            // Steps between points in event files; 0: none.
     ProgressReporter* progress = nullptr;  // May be null.
-    uint32_t num_epochs = 0;  // For the progress; 0: the number that follows from the steps.
+    uint32_t num_epochs = 0;  // The progress shows it; 0: the number that follows from the steps.
     // Makes a checkpoint of complete shards: writes the manifest.
     std::function<absl::Status(const ManifestToWrite&)> publish;
     // Makes a checkpoint's model.safetensors.
@@ -115,9 +115,10 @@ class RunRecorder : public SessionRecorder {
   uint64_t window_steps_ ABSL_GUARDED_BY(mutex_) = 0;
   // False: the rates are those of all steps since training started.
   bool has_whole_window_ ABSL_GUARDED_BY(mutex_) = false;
-  double rate_ ABSL_GUARDED_BY(mutex_) = 0;              // Examples per second.
-  double step_rate_ ABSL_GUARDED_BY(mutex_) = 0;         // Steps per second.
-  std::string metrics_failure_ ABSL_GUARDED_BY(mutex_);  // Why lines wait; empty: they do not.
+  double rate_ ABSL_GUARDED_BY(mutex_) = 0;       // Examples per second.
+  double step_rate_ ABSL_GUARDED_BY(mutex_) = 0;  // Steps per second.
+  std::string metrics_failure_
+      ABSL_GUARDED_BY(mutex_);  // The reason why lines wait; empty: they do not.
   std::string metric_warnings_ ABSL_GUARDED_BY(mutex_);  // A line for each metric in warned_.
   absl::Time checkpoint_time_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   uint64_t examples_ ABSL_GUARDED_BY(mutex_) = 0;  // The sum of examples over all valid lines.

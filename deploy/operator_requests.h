@@ -23,7 +23,7 @@ struct ChiefContact {
   bool secure = false;        // The connection to the chief uses certificates.
   std::string address;        // The text that the user gave, for messages.
   std::string run_directory;  // Directory that the run must have; empty: any run will do.
-  // How long a checkpoint, or the end of the run, may take.
+  // The longest time for a checkpoint, or for the end of the run.
   absl::Duration timeout = absl::Seconds(kSaveTimeoutSeconds);
 };
 

@@ -36,7 +36,7 @@ class ChiefReportLogic {
   struct Options {
     // The most steps that may wait for the chief; about 25 MiB, and 10 MiB for each metric.
     size_t most_steps = 1 << 18;
-    // How long the chief may refuse the same report before this ps fails.
+    // The longest time that the chief may refuse the same report before this ps fails.
     absl::Duration refused_patience = absl::Seconds(30);
     // The time from one report of steps to the next, unless something waits for them.
     absl::Duration steps_period = absl::Milliseconds(20);

@@ -33,7 +33,7 @@ class TaskSource;
 class ParameterServer {
  public:
   struct Options {
-    // How to register with the chief. The server fills in the job, its address, and `secure`.
+    // The registration with the chief. The server fills in the job, its address, and `secure`.
     ChiefSession::Options session;
     ChiefClient* chief = nullptr;  // Must outlive the server, as must the next two.
     const Clock* clock = nullptr;
@@ -56,7 +56,7 @@ class ParameterServer {
     // The number of threads that serve the bulk path of gRPC, the number of those that serve shared
     // memory, and the number of parts that the slices are spread over.
     size_t threads = 1;
-    // How long a bulk thread polls before it sleeps.
+    // A bulk thread polls for this time before it sleeps.
     absl::Duration spin = absl::ZeroDuration();
   };
 
@@ -70,7 +70,7 @@ class ParameterServer {
   grpc::Service* control_service();
   ParameterServiceImpl* parameter_service();
   BulkService* bulk_service();
-  // For a ShardVariableStore in the same process.
+  // Returns the shard, which a ShardVariableStore in the same process uses.
   ParameterShard* shard();
   // Metrics and readiness; ready means that all variables of the run's lineage are loaded.
   const TaskSource* source() const;

@@ -83,8 +83,8 @@ class AsyncStepLogic {
     // The number of finished batches after which a report is sent at once.
     uint32_t report_batches = 64;
     absl::Duration report_interval = absl::Seconds(1);
-    // How long to wait before asking again after an answer without work. The wait doubles each
-    // time, because at the end of an epoch the other workers need at most the time of one batch.
+    // The wait before asking again after an answer without work. It doubles each time, because at
+    // the end of an epoch the other workers need at most the time of one batch.
     absl::Duration first_ask_again = absl::Milliseconds(1);
     // The longest wait, also used after a failed call.
     absl::Duration ask_again = absl::Milliseconds(20);
@@ -143,7 +143,7 @@ class AsyncStepLogic {
     bool is_void = false;        // the ps changed: values from the exchange under way are not valid
     std::vector<uint8_t> owed;   // slices that lack the current batch
     std::vector<uint8_t> wants;  // slices that the exchange under way pushes
-    std::vector<uint64_t> pulled_versions;  // for the exchange under way
+    std::vector<uint64_t> pulled_versions;  // used by the exchange under way
   };
   struct CurrentBatch {
     BatchKey batch;

@@ -60,8 +60,8 @@ class StepHelp {
                                    absl::Span<const uint32_t> missing,
                                    absl::FunctionRef<bool(uint32_t position)> may_take);
 
-  // How long the next pull of the awaited version may be parked before the worker wants to learn
-  // the missing positions.
+  // Returns how long the next pull of the awaited version is parked before the worker wants to
+  // learn the missing positions.
   absl::Duration Park(absl::Time now, const Place& place);
 
   // The ps took this worker's contribution to a position that belongs to the worker with index
@@ -77,8 +77,8 @@ class StepHelp {
 
   static bool IsSurplus(const Place& place) { return place.rank >= place.num_positions; }
   void Measure(absl::Duration step);
-  // How long to wait before taking over a position. A worker that is not a surplus worker waits
-  // this time for the position of the rank before it.
+  // Returns how long to wait before taking over a position. A worker that is not a surplus worker
+  // waits this time for the position of the rank before it.
   absl::Duration Patience(const Place& place) const;
 
   absl::Duration usual_;  // the duration of a usual step; zero: not measured yet

@@ -86,7 +86,7 @@ class SyncStepLogic {
     uint32_t worker = 0;                 // the task's index
     std::vector<bool> group_versioned;   // copied from VariableStore::groups()[i].versioned
     uint64_t num_evaluation_blocks = 0;  // fixed blocks of the test split
-    // How long to wait before a withheld or reported batch is computed again.
+    // The wait before a withheld or reported batch is computed again.
     absl::Duration withheld_retry = absl::Milliseconds(200);
   };
 
@@ -110,7 +110,7 @@ class SyncStepLogic {
   // workers further. UINT64_MAX before the first view.
   uint64_t rank() const { return rank_; }
 
-  // For heartbeats.
+  // The figures that heartbeats report.
   bool has_step() const { return state_ == State::kAtStep; }
   uint64_t step() const { return step_; }
   bool is_at_end() const { return has_step() && step_ >= view_.last_step; }

@@ -32,9 +32,10 @@ class SyncTrainer : public SteppingTrainer {
   void StartAll() ABSL_LOCKS_EXCLUDED(mutex_);
 
   const StepPlan plan_;
-  std::vector<BatchKey> next_;      // The batches that probably follow the one being computed.
-  bool must_prepare_rows_ = false;  // Before the first group of buckets of this batch is pulled.
-  SyncAction action_;               // The action being executed; only the thread of Run changes it.
+  std::vector<BatchKey> next_;  // The batches that probably follow the one being computed.
+  bool must_prepare_rows_ =
+      false;           // True before the first group of buckets of this batch is pulled.
+  SyncAction action_;  // The action being executed; only the thread of Run changes it.
   SyncStepLogic logic_ ABSL_GUARDED_BY(mutex_);
   std::optional<BatchKey> current_batch_ ABSL_GUARDED_BY(mutex_);
 };

@@ -49,7 +49,7 @@ class CutLedger {
   struct Complete {
     uint64_t version = 0;
     std::string directory;
-    std::vector<v1::ShardFile> shards;  // in the order of ps
+    std::vector<v1::ShardFile> shards;  // indexed by ps
   };
   // Returns the ps that have slices and have not reported their shard of the cut; none if it is
   // durable.

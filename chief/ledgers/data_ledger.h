@@ -133,7 +133,7 @@ class DataLedger {
     // The number of batches that it has finished, plus those of the slowest worker at the time when
     // this one came.
     uint64_t clock = 0;
-    std::vector<BatchKey> held;  // In the order of leasing.
+    std::vector<BatchKey> held;  // Ordered as they were leased.
     // The first call after the worker was lost gets no leases: with its answer the worker drops
     // what it held.
     uint64_t returned_with = 0;

@@ -83,7 +83,7 @@ class AsyncMode : public TrainingMode {
   BadBatches& bad_batches_;
   AsyncSession async_;
   AsyncReloads reloads_;
-  bool final_cut_has_failed_ = false;  // Since the last call of Advance.
+  bool final_cut_has_failed_ = false;  // A final cut failed since the last call of Advance.
   absl::Time next_cut_ = absl::InfinitePast();
   // When a cut that has all shards stops waiting for its lines.
   absl::Time lines_deadline_ = absl::InfiniteFuture();

@@ -46,7 +46,7 @@ struct PsState {
   uint64_t loaded_lineage = 0;  // The lineage that it serves; 0: none.
   bool has_served = false;      // This process has served the run.
   bool finished = false;        // It has acknowledged the end of the run.
-  std::string load_trouble;     // Why its last load failed; empty if it did not fail.
+  std::string load_trouble;     // The reason why its last load failed; empty if it did not.
   absl::Time missing_since = absl::InfiniteFuture();
 };
 

@@ -23,7 +23,7 @@ struct HostLine {
   std::string user;     // Empty: ssh chooses.
   uint32_t port = 0;    // 0: ssh chooses.
   std::string address;  // Name or IP address at which the host's tasks serve; no port.
-  uint32_t slots = 0;   // At most this many workers; 0: any number.
+  uint32_t slots = 0;   // The largest number of workers; 0: any number.
   bool takes_chief = true;
   bool takes_ps = true;
   bool takes_workers = true;

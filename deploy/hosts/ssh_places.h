@@ -28,11 +28,11 @@ class SshPlaces : public TaskPlaces {
     std::vector<std::string> ssh;  // The client with its options: SshClient().
     std::string ssh_config;        // The client's configuration; empty: its default.
     std::string directory;         // Tasks' working directory; the launcher's own.
-    // Path of a file in the run's directory that contains `launch`; a host that reads this text sees
-    // the same directory.
+    // Path of a file in the run's directory that contains `launch`; a host that reads this text
+    // sees the same directory.
     std::string launch_file;
     std::string launch;
-    absl::Duration grace;      // How long tasks may take to end after a stop: StopTimes::drain.
+    absl::Duration grace;      // The longest time for tasks to end after a stop: StopTimes::drain.
     std::string run_file;      // In the run's directory.
     std::string program_hash;  // HashOfProgram; empty: the run has no compute program.
   };

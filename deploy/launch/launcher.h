@@ -63,14 +63,14 @@ class Launcher {
     // take free ports, on the same host or, with `places`, on the host where they listen. They
     // serve at all addresses of the host if the chief does.
     std::string metrics_address;
-    // How long a task may take to report its address, and a worker to log its GPUs.
+    // The longest time for a task to report its address, and for a worker to log its GPUs.
     absl::Duration start_timeout = absl::Seconds(60);
     // A task that has lived so long before it died has made progress, so its earlier restarts do
     // not count: a run of weeks may lose each task many times.
     absl::Duration restarts_forgotten = absl::Hours(1);
-    // How long the checkpoint after a stop request may take.
+    // The longest time for the checkpoint after a stop request.
     absl::Duration stop_timeout = absl::Seconds(60);
-    // How long the tasks may take to end after the chief.
+    // The longest time for the tasks to end after the chief.
     absl::Duration end_timeout = absl::Seconds(20);
     // Borrowed.
     FileSystem* file_system = nullptr;
@@ -90,7 +90,8 @@ class Launcher {
   // Blocks until the run is over and all children have ended. OK: trained to its end. Cancelled:
   // stopped on request. Otherwise names the task that made it fail; the code maps to its exit code.
   absl::Status Run();
-  // Why no checkpoint could be made after the newest one; empty if none failed. Valid after Run.
+  // Returns why no checkpoint could be made after the newest one; empty if none failed. Valid
+  // after Run.
   const std::string& checkpoint_failure() const { return display_->checkpoint_failure(); }
 
  private:

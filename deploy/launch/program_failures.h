@@ -39,7 +39,7 @@ class ProgramFailures {
  private:
   std::string cause_;
   uint64_t step_ = 0;
-  uint32_t failures_ = 0;  // Since the last step, all for this cause.
+  uint32_t failures_ = 0;  // The number since the last step, all for this cause.
   std::set<uint32_t> workers_;
 };
 

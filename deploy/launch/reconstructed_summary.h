@@ -23,7 +23,7 @@ std::string SummaryText(FileSystem* file_system, const std::string& directory);
 // was full: it may end early, or contain steps that a rollback has undone.
 struct LastShown {
   uint64_t step = 0;               // 0: none.
-  std::string checkpoint_failure;  // Why the newest attempt failed; empty: none failed.
+  std::string checkpoint_failure;  // The reason why the newest attempt failed; empty: none failed.
 };
 
 // Returns the summary of a run that ended with `status`: the step that was shown last, or else the

@@ -17,7 +17,7 @@ struct AugmentedDatasetOptions {
   bool flip = false;         // training: mirrors an image left to right with probability 1/2
   int64_t pad = 0;           // training: black pixels added on each side before the crop
   int64_t crop = 0;          // side of the square crop in pixels; 0: the images' own size
-  // For (x - mean) / stddev: one per channel, one for all channels, or empty.
+  // The numbers of (x - mean) / stddev: one per channel, one for all channels, or empty.
   std::vector<float> mean;
   std::vector<float> stddev;
 };

@@ -53,7 +53,7 @@ struct CommunicatorGroupOptions {
     std::function<void(const absl::Status&)> note_error;
   };
   std::vector<Member> members;  // indexed by rank
-  // How long a call may wait for the other ranks before the group is aborted.
+  // The longest time that a call waits for the other ranks before the group is aborted.
   absl::Duration timeout = absl::Minutes(2);
   absl::Duration closing_timeout = absl::Seconds(10);
   const Clock* clock = nullptr;  // outlives the group

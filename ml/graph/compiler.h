@@ -27,8 +27,8 @@ struct CompileRequest {
     Output placeholder;
     Shape shape;  // known
   };
-  std::vector<Feed> feeds;      // in the order of RunBindings::inputs
-  std::vector<Output> fetches;  // in the order of RunBindings::outputs
+  std::vector<Feed> feeds;      // ordered as RunBindings::inputs
+  std::vector<Output> fetches;  // ordered as RunBindings::outputs
 
   // The number of examples n_i of each clone. The loss of clone i has the weight n_i / sum of all
   // n, and clones without examples are left out. Empty: all clones have the same weight.

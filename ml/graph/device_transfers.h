@@ -93,7 +93,7 @@ class DeviceTransfers {
                        Executable::OnFinal on_final);
 
   const DeviceTransfersOptions options_;
-  std::vector<Group> groups_;  // in the order of last_step
+  std::vector<Group> groups_;  // ordered by last_step
   size_t next_group_ = 0;      // the first group of this run that is not started yet
   std::vector<uint64_t>
       versions_;              // indexed by input: the version that the device has, 0 if not known

@@ -19,10 +19,10 @@ namespace shoal {
 // The memory of the caller that one run uses; every run may use other memory. It should be 64-byte
 // aligned; rows inside a batch need only the alignment of their elements.
 struct RunBindings {
-  absl::Span<const void* const> inputs;  // in the order of the feeds
+  absl::Span<const void* const> inputs;  // ordered as the feeds
   // Indexed as Graph::variables(); null is allowed for variables that the graph does not read.
   absl::Span<const void* const> variables;
-  absl::Span<void* const> outputs;  // in the order of the fetches; none may be null
+  absl::Span<void* const> outputs;  // ordered as the fetches; none may be null
   RandomKey key;                    // its first_example is that of the first clone
   // One number per variable. If it is the same as in an earlier run of this executable, the
   // variable must have the same bytes, and devices with their own memory keep their copy. 0 or an

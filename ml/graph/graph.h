@@ -43,7 +43,7 @@ struct Output {
 };
 
 struct Node {
-  int id = 0;  // in the order of creation; inputs of a node have smaller ids than the node
+  int id = 0;  // ordered by creation; inputs of a node have smaller ids than the node
   std::string name;
   std::string op;
   Attributes attributes;

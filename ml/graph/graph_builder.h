@@ -178,7 +178,7 @@ class GraphBuilder {
   std::map<std::string, int> clone_sum_calls_;  // keyed by clone, scope and key
   const Node* gradient_of_ = nullptr;
   std::function<bool(const std::string& name)> is_trained_;  // empty: all parameters are
-  std::map<std::string, int> names_used_;           // in lower case, with the next number to try
+  std::map<std::string, int> names_used_;  // names in lower case, with the next number to try
   std::map<std::string, int> default_scopes_used_;  // full variable scope of a default name
 };
 

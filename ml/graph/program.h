@@ -44,7 +44,7 @@ struct ProgramStep {
   std::vector<Wait> waits;
   bool is_awaited = false;   // another device waits for this step
   bool may_be_late = false;  // only the caller reads it, so it need not delay its device
-  // On a host device, the fetches that are final after this step.
+  // The fetches that are final after this step, if the device is a host device.
   std::vector<int> finished_outputs;
   // Indexed by output of the kernel: the fetch that it is; -1: none.
   std::vector<int> fetch_of_output;

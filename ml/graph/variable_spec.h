@@ -10,8 +10,8 @@
 
 namespace shoal {
 
-// How the owner updates the variable from the contributions of a step. The numbers are those of
-// proto/v1's UpdateKind.
+// Says how the owner updates the variable from the contributions of a step. The numbers are those
+// of proto/v1's UpdateKind.
 enum class UpdateKind {
   kOptimizer = 1,      // contributions are gradients
   kMovingAverage = 2,  // value = decay * value + (1 - decay) * mean of the contributions

@@ -20,9 +20,9 @@ using Ints = std::vector<int64_t>;
 inline constexpr double kExact = 1e-7;
 inline constexpr double kTranscendental = 1e-6;
 inline constexpr double kSum = 5e-6;
-// For convolutions; Winograd's transforms lose about two digits.
+// The tolerance of convolutions; Winograd's transforms lose about two digits.
 inline constexpr double kConvolution = 1e-4;
-// For a result that was rounded to bfloat16.
+// The tolerance of results that were rounded to bfloat16.
 inline constexpr double kBfloat16 = 1.0 / 256;
 
 inline TensorSpec F32(const Shape& shape) { return {DataType::kFloat32, shape}; }

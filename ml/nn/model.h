@@ -82,10 +82,11 @@ struct ModelMetric {
 };
 
 struct ModelOutputs {
-  Output predictions;                // logits or values, [batch, ...]
-  Output loss;                       // mean over the batch, without regularization; also in kLosses
-  Output correct_count;              // scalar float32; not valid for a regression
-  std::vector<ModelMetric> metrics;  // at most 16, the same ones in training and evaluation
+  Output predictions;    // logits or values, [batch, ...]
+  Output loss;           // mean over the batch, without regularization; also in kLosses
+  Output correct_count;  // scalar float32; not valid for a regression
+  std::vector<ModelMetric>
+      metrics;  // there are at most 16, the same ones in training and evaluation
 };
 
 // Builds one clone of the model. `batch` has the placeholders as InputQueue::Dequeue returns them:

@@ -14,7 +14,7 @@ enum class ScheduleKind { kConstant, kStep, kExponential, kPolynomial, kCosine }
 // In the formulas, t is the number of updates before this one; the first update has t = 0.
 struct LearningRateScheduleOptions {
   ScheduleKind kind = ScheduleKind::kConstant;
-  double learning_rate = 0.01;  // at t = 0, after the warm-up
+  double learning_rate = 0.01;  // the rate at t = 0, after the warm-up
 
   // kStep: learning_rate * factors[k] from t = boundaries[k] on. Both lists have the same length.
   std::vector<int64_t> boundaries;

@@ -36,7 +36,7 @@ struct UpdateStep {
   const float* value = nullptr;
   const float* gradient = nullptr;
   float* new_value = nullptr;
-  const float* slots[kMaxSlots] = {};  // in the order of UpdateRule::slots()
+  const float* slots[kMaxSlots] = {};  // ordered as UpdateRule::slots()
   float* new_slots[kMaxSlots] = {};
   size_t n = 0;
 };

@@ -19,12 +19,12 @@ struct SafetensorsEntry {
   std::string name;
   std::string dtype = "F32";    // in the format's notation
   std::vector<uint64_t> shape;  // empty: a scalar
-  uint64_t begin = 0;           // in bytes after the end of the header
+  uint64_t begin = 0;           // counted in bytes after the end of the header
   uint64_t end = 0;
 };
 
 struct SafetensorsHeader {
-  std::vector<SafetensorsEntry> tensors;  // in the order of their bytes
+  std::vector<SafetensorsEntry> tensors;  // ordered by their bytes
   std::map<std::string, std::string> metadata;
 };
 

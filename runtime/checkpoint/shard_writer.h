@@ -79,7 +79,7 @@ class ShardWriter {
   // beginning of the one before.
   struct Tensor {
     std::string name;
-    const char* dtype = "";  // in the notation of safetensors
+    const char* dtype = "";  // written as in safetensors
     std::vector<uint64_t> shape;
     const char* data = nullptr;
     uint64_t num_rows = 1;

@@ -52,7 +52,7 @@ struct FlagSpec {
   const char* field;  // Path in the run file; "" if the flag is not a field.
   const char* value;  // Name of the value in --help.
   const char* help;
-  bool hidden = false;  // For launchers; left out of --help.
+  bool hidden = false;  // A flag that launchers give; left out of --help.
 };
 
 // Returns all flags, in the order of --help. A flag with another meaning or default in other scopes

@@ -27,7 +27,7 @@ class BulkConnector {
     bool shared_memory = true;
     // The credentials of gRPC channels; null: plaintext.
     std::shared_ptr<grpc::ChannelCredentials> credentials;
-    // How long the thread of the gRPC channels polls before it sleeps.
+    // The thread of the gRPC channels polls for this time before it sleeps.
     absl::Duration spin = absl::ZeroDuration();
   };
 

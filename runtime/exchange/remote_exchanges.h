@@ -57,7 +57,7 @@ class RemoteExchanges {
   struct Way {
     bool is_proven = false;                      // The ps has answered.
     absl::Time answered = absl::InfinitePast();  // When it last answered.
-    // Since when it has been called without answering.
+    // The time of the first call since its last answer.
     absl::Time silent_since = absl::InfiniteFuture();
   };
   // Returns the links, indexed by ps of the view. Also asks each ps that has not answered for its

@@ -23,7 +23,7 @@ struct Chart {
   std::string axis;   // The quantity and unit of the vertical axis.
   std::vector<CurvePoint> train;
   std::vector<CurvePoint> test;
-  std::vector<Mark> marks;      // In the order of steps.
+  std::vector<Mark> marks;      // Ordered by step.
   bool starts_at_zero = false;  // The vertical axis does.
 };
 

@@ -25,7 +25,7 @@ struct RunPage {
     std::string name;  // "worker/1"
     State state = State::kWorks;
     std::string activity;  // Its work or what it waits for, in words.
-    std::string trouble;   // Why it probably delays the others; may be empty.
+    std::string trouble;   // The reason why it probably delays the others; may be empty.
     uint64_t step = 0;
     std::optional<uint64_t> computed;  // Batches of this process; workers only.
     std::optional<double> seconds_since_heartbeat;
@@ -88,7 +88,7 @@ struct RunPage {
   uint64_t last_step = 0;            // 0: unknown
   std::optional<uint32_t> epoch;     // Counted from 0.
   uint32_t num_epochs = 0;           // 0: unknown
-  double steps_per_second = 0;       // Over the last seconds; 0: there was no step.
+  double steps_per_second = 0;       // The rate of the last seconds; 0: there was no step.
   double mean_steps_per_second = 0;  // Since training began.
   double examples_per_second = 0;
   double uptime_seconds = 0;
@@ -99,7 +99,7 @@ struct RunPage {
   std::vector<Embeddings> tables;       // Empty if the model has none.
   std::vector<Checkpoint> checkpoints;  // The newest first, as the events are.
   std::vector<Event> events;
-  uint64_t num_events = 0;  // Since the chief began; only the newest are kept.
+  uint64_t num_events = 0;  // All since the chief began; only the newest are kept.
   Curves curves;
   std::vector<Metric> named;
 };

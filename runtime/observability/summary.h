@@ -36,7 +36,7 @@ struct Summary {
   // Other metrics of the last evaluation, by name: the fields test_NAME.
   std::map<std::string, std::optional<double>> test_named;
   std::optional<std::string> checkpoint;          // Path of the newest one.
-  std::optional<std::string> checkpoint_failure;  // Why none could be made after it.
+  std::optional<std::string> checkpoint_failure;  // The reason why none could be made after it.
   // A line for each metric of which a value was not finite in this start.
   std::optional<std::string> metric_warning;
 };

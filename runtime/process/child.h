@@ -17,7 +17,7 @@
 
 namespace shoal {
 
-// How a process ended.
+// The end of a process.
 struct ChildExit {
   bool by_signal = false;
   int number = 0;  // The signal, or the exit code.

@@ -74,21 +74,21 @@ class ChiefSession {
     // process.
     std::string chief_address;
     absl::Duration register_patience;  // cluster.wait_seconds
-    bool secure = false;  // true if the client has certificates
+    bool secure = false;               // true if the client has certificates
     // Called while the chief does not answer; returns whether the run is known to be over. May be
     // null.
     std::function<bool()> is_over;
     // Adds to every heartbeat what only this kind of task reports. May be null; it must not wait.
     std::function<void(v1::HeartbeatRequest* request)> add_to_heartbeat;
-    // How long the peers' certificates may be refused before this is an error: they may be about to
-    // be renewed.
+    // The longest time that the peers' certificates may be refused before this is an error: they
+    // may be about to be renewed.
     absl::Duration refused_patience = absl::Seconds(12);
     absl::Duration heartbeat_wait = absl::Seconds(1);
     // The chief's lease (cluster.lease_seconds). A ps that cannot renew it for four fifths of its
     // length must stop serving: see is_lease_valid. A worker may continue: its contributions are
     // identified by their batch and count once even if another worker computes them too.
     absl::Duration lease;
-    // How much longer than the lease Register repeats its call after ALREADY_EXISTS: the process
+    // Register repeats its call for this time beyond the lease after ALREADY_EXISTS: the process
     // that had this place may have died a moment ago, and then its lease has not expired yet.
     absl::Duration duplicate_patience = absl::Seconds(2);
     // The chief counts as lost if it has not answered for this time, or for the lease if that is

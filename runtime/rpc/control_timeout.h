@@ -16,7 +16,7 @@ class HeartbeatRequest;
 class LoadSlicesRequest;
 }  // namespace v1
 
-// How long the caller of a control call waits for the answer. Later answers are discarded.
+// The caller of a control call waits for the answer for this time. Later answers are discarded.
 constexpr absl::Duration kControlTimeout = absl::Seconds(5);
 
 // The same for LoadSlices. A ps may need longer: it continues to load, and the chief asks again.

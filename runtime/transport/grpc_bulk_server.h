@@ -21,7 +21,7 @@ class GrpcBulkServer {
  public:
   struct Options {
     int num_threads = 1;
-    // How long a thread polls after its last event before it sleeps; zero saves CPU time.
+    // A thread polls for this time after its last event before it sleeps; zero saves CPU time.
     absl::Duration spin = absl::ZeroDuration();
   };
 

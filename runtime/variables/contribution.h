@@ -14,7 +14,7 @@ enum class ContributionKind : uint8_t {
   // A u32 row count, u32 row indices (rising, inside the slice), then the rows; may have no rows.
   kSparse = 2,
   kStatistic = 3,  // a value computed from the batch (batch norm)
-  // For a bucket of a table: the gradients of rows, encoded by EncodeRows; empty if the batch
+  // The gradients of rows of a bucket, encoded by EncodeRows; empty if the batch
   // touches none of the bucket's rows.
   kRows = 4,
 };

@@ -64,7 +64,7 @@ struct Exchange {
   uint64_t pull_version = 0;
   // Indexed by slice in the group; a null element means that the slice is not wanted.
   float* const* pull_data = nullptr;
-  // For a group of buckets, instead of pull_data; indexed by slice in the group. A bucket without
+  // Replaces pull_data for a group of buckets; indexed by slice in the group. A bucket without
   // keys is asked for its version only, and waited for like the others.
   const RowPull* pull_rows = nullptr;
   bool versions_only = false;  // return only versions, without waiting

@@ -78,7 +78,7 @@ class ClusterSimulation {
     bool is_delta = false;
     double seconds = 0;
     std::vector<Recovery> recoveries;   // Filled only for runs with exactly one fault.
-    std::vector<std::string> failures;  // Why chiefs gave the run up, one message for each.
+    std::vector<std::string> failures;  // The reasons of chiefs that gave the run up.
     // Used with workers_gone_at: the step that the chief knew then, if it trained, and the step of
     // the checkpoint from which the run resumed.
     std::optional<uint64_t> step_without_workers;
@@ -143,7 +143,7 @@ class ClusterSimulation {
   bool ending_ = false;  // The simulation is shutting down: tasks that end are not restarted.
   std::string failure_;
   History history_;
-  // For recovery times.
+  // The steps from which recovery times follow.
   uint64_t highest_step_ = 0;
   uint64_t newest_step_ = 0;
   uint64_t wanted_step_ = 0;

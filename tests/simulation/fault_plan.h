@@ -37,7 +37,7 @@ struct PlannedFault {
   };
   Kind kind = kNumKinds;
   double at = 0;       // Seconds from the start of the run to the start of the fault.
-  double seconds = 0;  // How long the fault lasts.
+  double seconds = 0;  // The length of the fault.
   std::string task;    // The affected task, such as "ps/0", or the sender of a cut link.
   std::string other;   // The receiver of a cut link.
   std::vector<std::string> group;  // kPartition: the tasks of one side.

@@ -37,8 +37,8 @@ class ExternalProgram : public ReplicaProgram {
     std::string name;      // The program in messages, such as train.py.
     std::string log_file;  // Receives the program's output; errors refer to it. May be empty.
     ProgramWelcome welcome;
-    absl::Duration patience;  // How long the program may take until it is ready.
-    absl::Duration grace;     // How long the program may take to end after FINISH.
+    absl::Duration patience;  // The longest time until the program is ready.
+    absl::Duration grace;     // The longest time for the program to end after FINISH.
     // The program of this run has started before, so a fault of its surroundings that keeps it from
     // starting now is temporary.
     bool has_started_before = false;

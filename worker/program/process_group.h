@@ -24,7 +24,7 @@ class ProcessGroup {
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
 
-  // For setpgid, until Kill.
+  // Returns the number that setpgid needs; valid until Kill.
   pid_t id() const { return guard_; }
 
   // Kills every process of the group and the guard. Only the first call has an effect.

@@ -9,7 +9,7 @@
 
 namespace shoal {
 
-// How a compute program ended.
+// The end of a compute program.
 struct ProgramEnd {
   ChildExit exit;
   bool was_killed = false;  // It had not ended by the deadline of End, which killed it.

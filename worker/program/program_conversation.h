@@ -77,18 +77,18 @@ class ProgramConversation {
     std::vector<uint64_t> keys;  // Rising; at least one.
     uint64_t offset = 0;         // The beginning of its rows, and of their gradients, in the area.
   };
-  // In kAsking: each table at most once.
+  // Valid in kAsking: each table at most once.
   const std::vector<LookUp>& look_ups() const { return look_ups_; }
 
-  // In kLayout.
+  // Call it in kLayout.
   void SendLayout(const ProgramLayout& layout);
-  // In kIdle.
+  // Call it in kIdle.
   void Start(const ProgramWork& work);
-  // In kAsking: the rows of look_ups() are in their places.
+  // Call it in kAsking: the rows of look_ups() are in their places.
   void SendRows();
-  // In kIdle and kWorking.
+  // Call it in kIdle and kWorking.
   void Announce(const BatchKey& batch, absl::Span<const int64_t> examples);
-  // In any phase; only the first call has an effect.
+  // May be called in any phase; only the first call has an effect.
   void Finish(FinishReason reason, absl::string_view text);
 
   // The result of the last work that is done.

@@ -81,7 +81,7 @@ class BatchKeys : public BatchDigest {
   // Memory for one table at a time. `cells_` is a hash index of the keys found: 0 or 1 + number.
   std::vector<uint32_t> cells_;
   uint32_t cell_shift_ = 0;
-  std::vector<uint64_t> found_;  // in the order of their numbers
+  std::vector<uint64_t> found_;  // ordered by their numbers
   std::vector<uint32_t> bucket_of_;
   std::vector<Found> sorted_;
   std::vector<int32_t> place_of_;  // indexed by number

@@ -55,8 +55,9 @@ class Replica {
   // The rows of tables, which must be those of the batch before it is trained or evaluated; null if
   // the program has no tables. Groups of buckets are pulled into them instead of pull_data.
   RowSets* rows() const { return rows_.get(); }
-  // For a program that asks for rows while it computes; null for others. AskedRows::Begin must be
-  // called before each batch. If its rows are gone afterwards, nothing came of the batch.
+  // Returns the rows of a program that asks for them while it computes; null for others.
+  // AskedRows::Begin must be called before each batch. If its rows are gone afterwards, nothing
+  // came of the batch.
   AskedRows* asked_rows() const { return asked_.get(); }
   // Returns a digest for the readers of batches: BatchKeys, or null if no field has keys.
   std::unique_ptr<BatchDigest> MakeDigest() const;
@@ -111,7 +112,7 @@ class Replica {
     uint64_t end;
   };
   struct Parts {
-    std::vector<Part> parts;  // in the order of their ends
+    std::vector<Part> parts;  // ordered by their ends
     uint32_t next = 0;        // the first that is missing in the current batch
   };
 

@@ -27,7 +27,7 @@ struct BatchResult {
   double regularization = 0;  // regularization loss
   uint64_t correct = 0;       // 0 if the model does not count correct predictions
   uint64_t examples = 0;
-  MetricSums metrics;  // in the order in which the program declares them
+  MetricSums metrics;  // ordered as the program declares them
 };
 
 // A value or an array of values of a batch, to be written for TensorBoard. The tags are
