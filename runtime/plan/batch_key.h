@@ -13,6 +13,12 @@ namespace v1 {
 class BatchId;
 }
 
+// Batches of one epoch, by their index.
+struct EpochBatches {
+  uint32_t epoch = 0;
+  IntervalSet batches;
+};
+
 // Identifies a replica batch: num_clones x batch_size examples of the epoch's permutation.
 // Contributions are deduplicated by this key, no matter which worker computes the batch, and how
 // often.
@@ -27,12 +33,6 @@ struct BatchKey {
   friend bool operator<(const BatchKey& a, const BatchKey& b) {
     return std::tie(a.epoch, a.index) < std::tie(b.epoch, b.index);
   }
-};
-
-// Batches of one epoch, by their index.
-struct EpochBatches {
-  uint32_t epoch = 0;
-  IntervalSet batches;
 };
 
 BatchKey ToBatchKey(const v1::BatchId& batch);
