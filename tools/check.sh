@@ -107,7 +107,7 @@ check_public() {
     fail "docs/library.md and the public targets differ:" "$(diff <(echo "$listed") <(echo "$public"))"
 }
 
-# Whether the programs just built in bazel-bin link the fast allocator ("linked") or not ("absent").
+# Checks whether the programs just built in bazel-bin link the fast allocator ("linked") or not ("absent").
 check_allocator() {
   local expected=$1 label file found seen=0
   for label in $(bazel query --noshow_progress 'kind("cc_(binary|test) rule", //...)' 2>/dev/null); do
@@ -139,7 +139,7 @@ check_headers() {
     fail "the headers above do not compile alone"
 }
 
-# With the flags that its BUILD file has for the source.
+# Runs clang-tidy with the flags that its BUILD file has for the source.
 # shellcheck disable=SC2317  # called through xargs
 tidy_one() {
   local file=$1 flags=(-std=c++17 -I. -Ibazel-bin)

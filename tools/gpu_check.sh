@@ -19,18 +19,18 @@ readonly TARGETS=(
   //tools/list_gpus
 )
 readonly TOOLKIT=/usr/local/cuda
-# Of a final loss to that on CPUs. Another order of adding makes 4e-7 after these 50 steps; the last of
-# them makes 2e-2.
-# With bfloat16 another order makes up to 5e-5, where it decides which way a factor is rounded, and not
-# rounding at all 1e-3.
+# The largest relative difference between the final losses on GPUs and on CPUs. Another order of additions
+# makes a difference of 4e-7 after these 50 steps; leaving out the last step makes one of 2e-2.
+# With bfloat16 another order makes up to 5e-5, where it decides which way a factor is rounded; factors that
+# are not rounded at all make 1e-3.
 readonly LOSS_TOLERANCE=1e-4
 readonly LOSS_TOLERANCE_BFLOAT16=3e-4
 
-# Whether all libraries are in the folder: those that its programs find by themselves, but for the C
-# library's, and with the folder's loader those of all files. Only the driver's is the other machine's.
+# Checks that all libraries are in the folder: those that its programs find by themselves, but for the C
+# library's, and with the folder's loader those of all files. Only the driver's library is the other machine's.
 check_libraries() {
   local to missing
-  to=$(cd "$1" && pwd -P) || return 1  # as loaders that resolve links say it
+  to=$(cd "$1" && pwd -P) || return 1  # the path that loaders print, which resolve links
   missing=$({
     find "$to/bin" -type f | while read -r file; do
       env -u LD_LIBRARY_PATH ldd "$file" |
@@ -122,7 +122,7 @@ train() {
   return "$code"
 }
 
-declare -A cpu_losses  # by number of clones and type
+declare -A cpu_losses  # indexed by number of clones and type
 
 # Training on these devices, and whether it ends where as many clones on CPUs do with the same type.
 train_as_on_cpus() {

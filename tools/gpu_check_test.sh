@@ -1,6 +1,6 @@
 #!/bin/bash
-# What gpu_check says of runs whose final loss on GPUs is that on CPUs, and is not: with programs in
-# place of those that need a GPU.
+# Tests what gpu_check reports about runs whose final loss on GPUs is, or is not, that on CPUs. Scripts stand in
+# for the programs that need a GPU.
 set -uo pipefail
 
 folder=$(mktemp -d)

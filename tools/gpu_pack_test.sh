@@ -1,13 +1,13 @@
 #!/bin/bash
-# What `gpu_check pack` puts in a folder and what it misses there, wherever the folder is: with small
-# programs in place of those that need CUDA.
+# Tests what `gpu_check pack` puts in a folder and what it misses there, wherever the folder is. Small programs
+# stand in for those that need CUDA.
 set -uo pipefail
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 repository=$folder/repository
 mkdir -p "$repository/tools" "$repository/deploy/runs" "$repository/ml/nn/golden" "$folder/commands"
-# Without the toolkit's libraries, which are large and which nothing here needs.
+# The copy has no toolkit: its libraries are large, and nothing here needs them.
 sed 's#^readonly TOOLKIT=.*#readonly TOOLKIT=/none#' "$(dirname "$0")/gpu_check.sh" \
   >"$repository/tools/gpu_check.sh"
 chmod +x "$repository/tools/gpu_check.sh"
@@ -42,7 +42,7 @@ for to in "$folder/plain" "$folder/with a space" "$folder/link/inside"; do
   packed 0 "$to"  # and once more into the same
 done
 
-# Whether it starts where the library is in the folder only.
+# The program starts where the library is in the folder only.
 mv "$folder/libone.so" "$folder/moved"
 "$folder/with a space/bin/list_gpus" || { echo "a packed program does not start"; exit 1; }
 mv "$folder/moved" "$folder/libone.so"

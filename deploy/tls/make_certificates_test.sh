@@ -1,5 +1,5 @@
 #!/bin/bash
-# What deploy/tls/make_certificates leaves on the disk.
+# Tests which files deploy/tls/make_certificates leaves on the disk.
 set -euo pipefail
 
 readonly MAKE=$1
