@@ -11,6 +11,10 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
 readonly MAX_LINES=600
+# Sources that are not tests have at most this, except those that are still longer. The list only becomes shorter.
+readonly MAX_PRODUCT_LINES=450
+readonly LONG_SOURCES=" ml/kernels/cpu/simd/simd_kernels.cc ml/kernels/cuda/reduction_loops.inc ps/exchange_service.cc
+  runtime/exchange/remote_exchanges.cc worker/sync_step_logic.cc "
 failures=0
 
 fail() {
@@ -40,11 +44,14 @@ check_scripts() {
 }
 
 check_lengths() {
-  local file lines
+  local file lines most
   while read -r file; do
     lines=$(wc -l <"$file")
-    ((lines <= MAX_LINES)) || fail "$file has $lines lines; at most $MAX_LINES: split it"
-  done < <(tracked '*.h' '*.cc' '*.cu' '*.py' '*.sh' '*.bzl' '*BUILD')
+    most=$MAX_LINES
+    [[ "$file" =~ \.(h|cc|cu|inc)$ && ! "$file" =~ ^tests/|_test|_testing && "$LONG_SOURCES" != *[[:space:]]"$file"[[:space:]]* ]] &&
+      most=$MAX_PRODUCT_LINES
+    ((lines <= most)) || fail "$file has $lines lines; at most $most: split it"
+  done < <(tracked '*.h' '*.cc' '*.cu' '*.inc' '*.py' '*.sh' '*.bzl' '*BUILD')
 }
 
 # Prints what matches PATTERN in tracked sources but not the exempt file, and fails with REASON.

@@ -14,11 +14,17 @@ REFUSED_OPENINGS = (
     "int rows;  // What this ps owns of the rows.",
     "// rows: Whose number is not known to the caller.",
     "// By slice: the number of its rows here.",
+    "// How long the caller waits for it.",
+    "// For a store in this process.",
+    "int rows;  // in the order of the slices",
 )
 ACCEPTED_OPENINGS = (
     "// Returns the number of rows that this ps owns.",
     "int rows;  // By slice.",
     "int of_rows(int what_this_ps_owns);",
+    "// In training, sets some elements to 0.",
+    "// For clients: returns the status of a call.",
+    "// After 20 s without an answer the task is killed.",
 )
 REFUSED_PHRASES = (
     "The run goes on from step 7.",
@@ -61,6 +67,21 @@ def check_openings(folder):
     assert len(check_prose.bad_openings(str(path))[0]) == 2
 
 
+def check_scripts(folder):
+    content = "#!/bin/bash\n# What the script leaves on the disk.\n# shellcheck disable=SC1\nrun x  # Of the tasks that are here.\n"
+    for name in ("script.sh", "script", "BUILD", "a.yaml", "a.textproto"):
+        path = folder / name
+        path.write_text(content)
+        assert len(check_prose.bad_openings(str(path))[0]) == 2, name
+        path.write_text("#!/bin/bash\n# Prints what it finds here.\necho '#a'  # The colour of the background.\n")
+        assert not check_prose.bad_openings(str(path))[0], name
+        path.write_text("#!/bin/bash\n# The run goes on from here.\n")
+        assert len(check_prose.bad_phrases(str(path))) == 1, name
+    path = folder / "script.py"
+    path.write_text("# The run goes on from here.\n")
+    assert len(check_prose.bad_phrases(str(path))) == 1
+
+
 def check_phrases(folder):
     for lines, expected in ((REFUSED_PHRASES, 1), (ACCEPTED_PHRASES, 0)):
         for line in lines:
@@ -75,7 +96,7 @@ def check_phrases(folder):
 
 
 def check_exit_codes(folder):
-    """Named files may have no phrase at all, and no more bad openings than all files together."""
+    """Named files may have neither a phrase nor a bad opening."""
     for content, code in (("// Returns the number of rows here.\n", 0), ("// Of the rows of this ps, all.\n", 1),
                           ("// Returns what the chief is told of it.\n", 1)):
         path = folder / "exit.h"
@@ -89,6 +110,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         check_openings(folder)
+        check_scripts(folder)
         check_phrases(folder)
         check_exit_codes(folder)
 
