@@ -111,7 +111,7 @@ TEST_F(WorkerProgramTest, AnotherProtocolIsRefused) {
                 "speaks protocol 7, this shoal 3; build both from the same sources");
 }
 
-TEST_F(WorkerProgramTest, WithADamagedAnswerIsRefused) {
+TEST_F(WorkerProgramTest, AProgramWithADamagedAnswerIsRefused) {
   ExpectRefused(Script(absl::StrCat(kFindAnswer, "echo hello >\"$answer\"")),
                 absl::StatusCode::kFailedPrecondition, "without a protocol version");
 }

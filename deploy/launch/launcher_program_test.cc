@@ -65,7 +65,7 @@ TEST_F(ProgramRunTest, ABugOnOneOfTwoWorkersMayBeAFaultOfItsMachine) {
   EXPECT_EQ(Starts("worker-0"), 4);
 }
 
-TEST_F(ProgramRunTest, WhatMayBeAwayForAWhileIsTriedAsOftenAsAnyWorker) {
+TEST_F(ProgramRunTest, AModuleThatMayReturnIsTriedAsOftenAsAnyWorker) {
   const absl::Status status =
       Launch(std::string(kStoppedChief) +
              "echo 'shoal worker: program: train.py:3: ImportError: away; see /l' >&2; exit 138");

@@ -246,7 +246,7 @@ std::string ErrorOf(const std::string& model) {
   return std::string(MakeModel(run.model(), Fields(), 2, {}, &run.table()).status().message());
 }
 
-TEST(ClickModelsTest, WhatDoesNotFitTheDataIsNamed) {
+TEST(ClickModelsTest, AFeatureThatDoesNotFitTheDataIsNamed) {
   const std::string a = "feature { column: 'a' table: 't' } ";
   const std::string last = " layer { dense { units: 1 } }";
   EXPECT_EQ(ErrorOf(a + "layer { input: 'a' dense { units: 1 } }"), "");

@@ -76,7 +76,7 @@ TEST(TableConfigTest, SetFieldsReplaceDefaults) {
   }
 }
 
-TEST(TableConfigTest, WhatIsOutOfRangeIsNamed) {
+TEST(TableConfigTest, AValueOutOfRangeIsNamed) {
   const std::pair<const char*, const char*> cases[] = {
       {"dim: 4097", "dim: must be 1 to 4096, is 4097"},
       {"optimizer { sgd { learning_rate: -1 } }", "optimizer: learning_rate must be"},

@@ -36,7 +36,7 @@ TEST(WithSettingsTest, AProgramSetsWhatIsNotGivenElsewhere) {
 }
 
 // A run that gives everything does not change, and its program need not be asked.
-TEST(LeavesSettingsToProgramTest, UntilAllAreGiven) {
+TEST(LeavesSettingsToProgramTest, IsTrueUntilAllAreGiven) {
   const std::string program = "program { file: \"a.py\" } ";
   const std::string all = "optimizer { adam {} learning_rate: 0.1 } batch_size: 8 num_epochs: 3";
   EXPECT_FALSE(LeavesSettingsToProgram(Given(program + all)));

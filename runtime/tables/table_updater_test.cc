@@ -25,7 +25,7 @@ TableOptions Options(OptimizerKind kind) {
   return options;
 }
 
-TEST(TableUpdaterTest, WhatATableCannotBeIsRefusedByItsField) {
+TEST(TableUpdaterTest, AnImpossibleTableIsRefusedByItsField) {
   TableOptions options = Options(OptimizerKind::kSgd);
   options.dim = 0;
   EXPECT_THAT(TableUpdater::Create(options, 1),

@@ -102,7 +102,7 @@ TEST(SliceStoreBucketsTest, AnEmptyContributionCompletesAStep) {
   EXPECT_EQ(t.store->TablesInUse()[0].rows, 0u);
 }
 
-TEST(SliceStoreBucketsTest, WhatDoesNotFitTheBucketIsCorrupt) {
+TEST(SliceStoreBucketsTest, AContributionThatDoesNotFitTheBucketIsCorrupt) {
   TableUnderTest t;
   EXPECT_EQ(t.PushRows(1, 0, 0, {{t.KeyOf(2), 1}}), PushOutcome::kCorrupt) << "of another bucket";
   EXPECT_EQ(t.Push(1, 0, 0, 1), PushOutcome::kCorrupt) << "a dense contribution";

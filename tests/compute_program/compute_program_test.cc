@@ -90,7 +90,7 @@ TEST(ComputeProgramTest, DeclaresAndComputes) {
   trained.inputs().finish(absl::OkStatus());
 }
 
-TEST(ComputeProgramTest, ThatSpeaksVersion1HasMeansOnly) {
+TEST(ComputeProgramTest, AProgramThatSpeaksVersion1HasMeansOnly) {
   Trained trained("speaks_version_1");
   ASSERT_TRUE(trained.status().ok()) << trained.status();
   ASSERT_EQ(trained.inputs().declaration.metrics_size(), 2);

@@ -195,7 +195,7 @@ TEST(GraphMetricsTest, MeanAbsoluteErrorIsTheMeanOfAnExamplesNumbers) {
   EXPECT_EQ(result.metrics[0].weight, 12);
 }
 
-TEST(GraphMetricsTest, ThatCannotBeAreNamed) {
+TEST(GraphMetricsTest, ImpossibleMetricsAreNamed) {
   const auto error_of = [](const ModelPart& metrics) {
     return std::string(Classifier(2, metrics).status().message());
   };

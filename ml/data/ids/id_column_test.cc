@@ -57,7 +57,7 @@ TEST(IdColumnTest, AListHasItsIdsInOrder) {
   EXPECT_THAT(keys, ElementsAre(3, 1, 3));
 }
 
-TEST(IdColumnTest, WhatIsNoIdIsNamedWithTheRemedy) {
+TEST(IdColumnTest, ATextThatIsNoIdIsNamedWithTheRemedy) {
   IdColumn ids;
   std::vector<int64_t> keys;
   for (const char* text : {"blue", "1.0", "1|2", "18446744073709551616", "-9223372036854775809"}) {
