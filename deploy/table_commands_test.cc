@@ -80,6 +80,9 @@ TEST_F(TableCommandsTest, ExportSinceACheckpointWritesWhatChanged) {
   const NpyArray removed = Array("item.removed.npy");
   ASSERT_EQ(removed.dims, (std::vector<int64_t>{1}));
   EXPECT_EQ(removed.At(0), 9);
+  // All rows into the same directory: nothing is removed any more.
+  ASSERT_EQ(Run(&ExportMain, {"--tables=" + rows_, "--step=7"}), 0) << errors_;
+  EXPECT_FALSE(FileExists(*files_, rows_ + "/item.removed.npy"));
   ASSERT_EQ(Run(&ExportMain, {"--tables=" + rows_, "--since=9"}), 0) << errors_;
   EXPECT_EQ(printed_, "step 9 since step 9: item 0 rows and 0 removed\n");
   EXPECT_EQ(Array("item.values.npy").dims, (std::vector<int64_t>{0, 2}));

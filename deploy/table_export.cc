@@ -126,6 +126,10 @@ absl::StatusOr<ExportedTable> ExportTable(FileSystem& file_system, Checkpoint& c
   if (since != nullptr) {
     ASSIGN_OR_RETURN(slice_then, SameTable(*since, spec));
   }
+  if (since == nullptr) {
+    // An earlier export into this directory may have left it; the keys in it may have rows now.
+    RETURN_IF_ERROR(RemoveTree(file_system, base + ".removed.npy"));
+  }
   ASSIGN_OR_RETURN(const auto keys, NpyWriter::Create(file_system, base + ".keys.npy"));
   ASSIGN_OR_RETURN(const auto values, NpyWriter::Create(file_system, base + ".values.npy"));
   std::vector<uint64_t> removed;
