@@ -139,7 +139,10 @@ absl::StatusOr<std::unique_ptr<PartitionedStore>> ParameterServiceImpl::Load(
   const MemoryNeed need = ComputeNeed(request, plan, bounds, *store);
   RETURN_IF_ERROR(CheckMemory(need, bounds));
   if (options_.on_memory != nullptr) options_.on_memory(request, need, bounds);
-  RETURN_IF_ERROR(Fill(request, variables, std::move(load), store.get()));
+  const auto check_rows = [&] {
+    return CheckTables(need, store->TablesInUse(), bounds, /*are_all=*/false);
+  };
+  RETURN_IF_ERROR(Fill(request, variables, std::move(load), check_rows, store.get()));
   RETURN_IF_ERROR(CheckTables(need, store->TablesInUse(), bounds));
   store->ForgetEpochsBefore(request.first_kept_epoch());
   return store;
@@ -148,18 +151,21 @@ absl::StatusOr<std::unique_ptr<PartitionedStore>> ParameterServiceImpl::Load(
 absl::Status ParameterServiceImpl::Fill(const v1::LoadSlicesRequest& request,
                                         const std::vector<v1::VariableSpec>& variables,
                                         SliceStore::LoadOptions options,
+                                        const std::function<absl::Status()>& check_rows,
                                         PartitionedStore* store) const {
   if (!request.checkpoint().empty()) {
     ASSIGN_OR_RETURN(const std::unique_ptr<RestoredSlices> saved,
                      RestoredSlices::Open(options_.file_system, request, *store));
     options.version = saved->version();
-    return store->Load(options, *saved);
+    BoundedSlices bounded(saved.get(), check_rows);
+    return store->Load(options, bounded);
   }
   if (!request.run().init_from().empty()) {
     ASSIGN_OR_RETURN(
         const std::unique_ptr<InitialModel> model,
         InitialModel::Open(*options_.file_system, request.run(), variables, store->table()));
-    return store->Load(options, *model);
+    BoundedSlices bounded(model.get(), check_rows);
+    return store->Load(options, bounded);
   }
   InitialValues initial(variables, store->table(), request.run().seed());
   return store->Load(options, initial);

@@ -58,9 +58,10 @@ class ParameterServiceImpl {
   absl::StatusOr<std::unique_ptr<PartitionedStore>> Load(
       const v1::LoadSlicesRequest& request) const;
   // Loads the checkpoint, the initial model or the initial values of the request.
+  // `check_rows` is called before the rows of each bucket are read, and its error ends the load.
   absl::Status Fill(const v1::LoadSlicesRequest& request,
                     const std::vector<v1::VariableSpec>& variables, SliceStore::LoadOptions options,
-                    PartitionedStore* store) const;
+                    const std::function<absl::Status()>& check_rows, PartitionedStore* store) const;
 
   // The state right after the load, before workers changed it. Repeated answers are the same; steps
   // that were applied since are reported as steps.

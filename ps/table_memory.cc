@@ -4,6 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/status_macros.h"
+
 namespace shoal {
 
 uint64_t SumBytes(absl::Span<const TableUse> tables) {
@@ -13,14 +15,19 @@ uint64_t SumBytes(absl::Span<const TableUse> tables) {
 }
 
 absl::Status CheckTables(const MemoryNeed& need, absl::Span<const TableUse> tables,
-                         const MemoryBounds& bounds) {
+                         const MemoryBounds& bounds, bool are_all) {
   const uint64_t bytes = SumBytes(tables);
   if (bytes + need.total() <= bounds.limit.bytes) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
-      "the rows of this ps's tables need ", InMebibytes(bytes), " and everything else ",
+      "the rows of this ps's tables need ", are_all ? "" : "more than ", InMebibytes(bytes), " and everything else ",
       need.Describe(), ", but ", bounds.limit.set_by, " allows ", InMebibytes(bounds.limit.bytes),
       "; use more ps tasks (--num_ps_tasks), a larger --ps_memory, or machines with "
       "more memory"));
+}
+
+absl::Status BoundedSlices::FillBucket(uint32_t slice, BucketContents* contents) {
+  RETURN_IF_ERROR(check_());
+  return source_.FillBucket(slice, contents);
 }
 
 void TableMemory::StartLineage(const MemoryNeed& need, const MemoryBounds& bounds,

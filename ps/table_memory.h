@@ -3,7 +3,9 @@
 #define SHOAL_PS_TABLE_MEMORY_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -13,6 +15,7 @@
 #include "proto/v1/chief_service.pb.h"
 #include "ps/memory_check.h"
 #include "runtime/tables/table_use.h"
+#include "runtime/variables/slice_source.h"
 
 namespace shoal {
 
@@ -20,8 +23,27 @@ namespace shoal {
 uint64_t BytesOf(absl::Span<const TableUse> tables);
 
 // Returns FAILED_PRECONDITION if the tables and `need`, which is everything else, exceed the limit.
+// `are_all` is false while rows are still being loaded.
 absl::Status CheckTables(const MemoryNeed& need, absl::Span<const TableUse> tables,
-                         const MemoryBounds& bounds);
+                         const MemoryBounds& bounds, bool are_all = true);
+
+// Gives the contents of another source, and ends a load whose rows have become too many: a ps that
+// has loaded more than its machine holds cannot refuse it any more. For one thread at a time.
+class BoundedSlices : public SliceSource {
+ public:
+  // `source` must outlive the object. `check` is called before each bucket; its error ends the load.
+  BoundedSlices(SliceSource* source, std::function<absl::Status()> check)
+      : source_(*source), check_(std::move(check)) {}
+
+  absl::Status Fill(uint32_t slice, Contents* contents) override {
+    return source_.Fill(slice, contents);
+  }
+  absl::Status FillBucket(uint32_t slice, BucketContents* contents) override;
+
+ private:
+  SliceSource& source_;
+  const std::function<absl::Status()> check_;
+};
 
 // Adds the rows of tables to what else a ps needs, for its reports. Thread-safe.
 class TableMemory {

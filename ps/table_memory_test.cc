@@ -7,9 +7,15 @@
 #include "gtest/gtest.h"
 
 #include "base/memory_limit.h"
+#include "base/status_matchers.h"
 #include "proto/v1/chief_service.pb.h"
+#include "proto/v1/variable.pb.h"
 #include "ps/memory_check.h"
+#include "runtime/plan/slice_table.h"
+#include "runtime/plan/step_plan.h"
 #include "runtime/tables/table_use.h"
+#include "runtime/variables/slice_source.h"
+#include "runtime/variables/slice_store.h"
 
 namespace shoal {
 namespace {
@@ -70,6 +76,54 @@ TEST(TableMemoryTest, RowsThatDoNotFitAreRefusedWithTheRemedy) {
   EXPECT_THAT(refused.message(), HasSubstr("tables need 31 MiB"));
   EXPECT_THAT(refused.message(), HasSubstr("everything else 50 MiB"));
   EXPECT_THAT(refused.message(), HasSubstr("cluster.ps_memory allows 80 MiB; use more ps tasks"));
+}
+
+// Buckets with one row of one float each; it counts those that were read.
+class SmallBuckets : public SliceSource {
+ public:
+  absl::Status Fill(uint32_t, Contents*) override { return absl::OkStatus(); }
+  absl::Status FillBucket(uint32_t slice, BucketContents* contents) override {
+    ++num_read;
+    contents->rows.keys = {slice};
+    contents->rows.touched = {0};
+    contents->rows.rows = {1};
+    return absl::OkStatus();
+  }
+
+  uint64_t num_read = 0;
+};
+
+TEST(TableMemoryTest, ALoadEndsWhenItsRowsAreTooMany) {
+  v1::VariableSpec item;
+  item.set_name("item");
+  item.add_shape(1);
+  item.set_dtype(v1::DATA_TYPE_FLOAT32);
+  item.set_update(v1::UPDATE_KIND_OPTIMIZER);
+  item.mutable_table()->set_buckets(100);
+  ASSERT_OK_AND_ASSIGN(const SliceTable table, SliceTable::Create({&item, 1}, 64));
+  std::vector<uint32_t> owned;
+  for (uint32_t slice = 0; slice < 100; ++slice) owned.push_back(slice);
+  SliceStoreOptions options;
+  options.update.schedule.learning_rate = 0.5;
+  ASSERT_OK_AND_ASSIGN(const auto store, SliceStore::Create(options, {&item, 1}, table, owned));
+  const SliceStore::LoadOptions load{1, 0, StepPlan::Create({0, 0, 1000, 1, 1}).value(), {}};
+  for (const uint64_t most : {1000, 10}) {
+    SmallBuckets buckets;
+    BoundedSlices bounded(&buckets, [&] {
+      // Each bucket stands for one of a real ps.
+      const std::vector<TableUse> tables = {{0, 0, buckets.num_read * kMebibyte, 0, 0}};
+      return CheckTables(Need(), tables, BoundsOf(50 + most), /*are_all=*/false);
+    });
+    const absl::Status loaded = store->Load(load, bounded);
+    EXPECT_EQ(buckets.num_read, most == 10 ? 11u : 100u);
+    if (most == 1000) {
+      EXPECT_OK(loaded);
+      EXPECT_EQ(store->TablesInUse()[0].rows, 100u);
+      continue;
+    }
+    EXPECT_THAT(loaded, StatusIs(absl::StatusCode::kFailedPrecondition,
+                                 HasSubstr("the rows of this ps's tables need more than 11 MiB")));
+  }
 }
 
 }  // namespace
