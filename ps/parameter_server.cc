@@ -184,6 +184,7 @@ ParameterServiceImpl::Options ParameterServer::Core::ServiceOptions() {
     std::vector<std::string> names;
     for (const v1::VariableSpec& variable : request.variables()) names.push_back(variable.name());
     table_memory_.StartLineage(need, bounds, std::move(names));
+    checkpointer_.EndLineage();
   };
   options.on_cut_asked = [this](uint64_t version) { checkpointer_.Ask(version); };
   options.on_finish = [this](const absl::Status& run_failed) { EndWith(run_failed); };

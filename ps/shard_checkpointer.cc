@@ -18,6 +18,11 @@ ShardCheckpointer::ShardCheckpointer(Options options)
 
 ShardCheckpointer::~ShardCheckpointer() { Stop(); }
 
+void ShardCheckpointer::EndLineage() {
+  MutexLock lock(&mutex_);
+  queue_.StartLineage(SnapshotLineage());
+}
+
 void ShardCheckpointer::StartLineage(SnapshotLineage lineage) {
   MutexLock lock(&mutex_);
   queue_.StartLineage(std::move(lineage));
@@ -84,8 +89,13 @@ absl::Status ShardCheckpointer::Export(const SnapshotQueue::Work& work) {
 absl::Status ShardCheckpointer::Write(const SnapshotQueue::Work& work,
                                       v1::ReportShardRequest* report) {
   const absl::Time begin = options_.clock->Now();
+  const auto should_stop = [this, &work] {
+    MutexLock lock(&mutex_);
+    return !queue_.IsOfLineage(work);
+  };
   const absl::Status status = WriteSnapshot(*options_.file_system, options_.ps_index, *work.lineage,
-                                            work.snapshot, &rows_base_, report);
+                                            work.snapshot, should_stop, &rows_base_, report);
+  if (absl::IsCancelled(status)) return status;
   if (status.ok()) {
     options_.metrics->shard_write_seconds.Observe(
         absl::ToDoubleSeconds(options_.clock->Now() - begin));

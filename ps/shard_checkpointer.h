@@ -40,7 +40,10 @@ class ShardCheckpointer {
   // The same as Stop.
   ~ShardCheckpointer();
 
-  // Starts a lineage and forgets the cuts of earlier ones that are not written yet.
+  // Forgets the cuts of the lineage, also the one that is being written. A ps calls it before it
+  // loads other rows: the cuts keep all rows that they were taken of.
+  void EndLineage();
+  // The same, and starts another lineage.
   void StartLineage(SnapshotLineage lineage);
   // See SnapshotQueue.
   void Ask(uint64_t version);

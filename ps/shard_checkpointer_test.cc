@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 
 #include "base/faulty_file_system.h"
@@ -22,8 +24,14 @@ class ShardCheckpointerTest : public ::testing::Test {
   ShardCheckpointerTest()
       : checkpointer_(
             {0, &disk_, chief_.client(), &clock_, [] { return v1::Identity(); }, &metrics_}) {
+    EXPECT_TRUE(disk_.MakeDirectory("checkpoints").ok());
+    checkpointer_.StartLineage(LineageOf(1));
+  }
+  ~ShardCheckpointerTest() override { disk_.Release(); }
+
+  static SnapshotLineage LineageOf(uint64_t number) {
     SnapshotLineage lineage;
-    lineage.lineage = 1;
+    lineage.lineage = number;
     lineage.term = 1;
     lineage.root = "checkpoints";
     lineage.variables.resize(1);
@@ -33,10 +41,8 @@ class ShardCheckpointerTest : public ::testing::Test {
     lineage.slices.resize(1);
     lineage.slices[0].num_elements = 16;
     lineage.first_slice = {0};
-    EXPECT_TRUE(disk_.MakeDirectory("checkpoints").ok());
-    checkpointer_.StartLineage(lineage);
+    return lineage;
   }
-  ~ShardCheckpointerTest() override { disk_.Release(); }
 
   void Cut(uint64_t version) {
     std::vector<SliceStoreEvents::CutPart> parts(1);
@@ -78,6 +84,25 @@ TEST_F(ShardCheckpointerTest, AShardWhoseReportMetAnInternalErrorIsReportedAgain
   chief_.WaitUntil([this] { return chief_.shards.size() == 1; });
   EXPECT_EQ(chief_.shards[0].version(), 1u);
   EXPECT_NE(chief_.shards[0].file().name(), "");
+}
+
+// A cut keeps all rows of its tables, so a ps that loads others would need twice the memory.
+TEST_F(ShardCheckpointerTest, TheCutsOfALineageAreForgottenBeforeTheNextOneIsLoaded) {
+  disk_.Hold();
+  Cut(1);
+  while (!checkpointer_.is_writing()) absl::SleepFor(absl::Milliseconds(1));
+  Cut(2);
+  checkpointer_.EndLineage();
+  disk_.Release();
+  checkpointer_.StartLineage(LineageOf(2));
+  Cut(3);
+  chief_.WaitUntil([this] { return chief_.shards.size() == 1; });
+  EXPECT_EQ(chief_.shards[0].version(), 3u);
+  EXPECT_EQ(chief_.shards[0].error(), "");
+  const std::string shard = "/shard-00000-of-00001.safetensors";
+  EXPECT_TRUE(disk_.GetInfo("checkpoints/ckpt-3-1-0000000000000002" + shard).ok());
+  EXPECT_FALSE(disk_.GetInfo("checkpoints/ckpt-1-1-0000000000000001" + shard).ok());
+  EXPECT_EQ(metrics_.shard_failures.value(), 0u);
 }
 
 }  // namespace

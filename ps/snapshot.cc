@@ -79,7 +79,8 @@ std::string SnapshotLineage::GetDirectory(uint64_t version) const {
 }
 
 absl::Status WriteSnapshot(FileSystem& file_system, uint32_t ps_index,
-                           const SnapshotLineage& lineage, const Snapshot& snapshot, RowsBase* base,
+                           const SnapshotLineage& lineage, const Snapshot& snapshot,
+                           const std::function<bool()>& should_stop, RowsBase* base,
                            v1::ReportShardRequest* report) {
   const std::string directory = JoinPath(lineage.root, lineage.GetDirectory(snapshot.version));
   RETURN_IF_ERROR(file_system.MakeDirectory(directory));
@@ -87,6 +88,7 @@ absl::Status WriteSnapshot(FileSystem& file_system, uint32_t ps_index,
   ShardWriter writer(file_system, {directory, ps_index, lineage.num_ps});
   const RowsBase::Plan plan = base->PlanFor(file_system, lineage, snapshot);
   if (!plan.bases.empty()) writer.SetBases(plan.bases);
+  writer.StopIf(should_stop);
   uint64_t num_rows = 0;
   BucketRows rows;
   for (const SliceStoreEvents::CutPart& part : snapshot.parts) {

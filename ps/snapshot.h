@@ -54,9 +54,11 @@ struct Snapshot {
 
 // Writes the snapshot durably as shard `ps_index` of its checkpoint, and fills in the report for
 // the chief. The shard has all rows of tables, or those that changed since the shard that `base`
-// names. Once it is written, the cuts of its buckets are released.
+// names. Once it is written, the cuts of its buckets are released. Returns CANCELLED once
+// `should_stop` returns true.
 absl::Status WriteSnapshot(FileSystem& file_system, uint32_t ps_index,
-                           const SnapshotLineage& lineage, const Snapshot& snapshot, RowsBase* base,
+                           const SnapshotLineage& lineage, const Snapshot& snapshot,
+                           const std::function<bool()>& should_stop, RowsBase* base,
                            v1::ReportShardRequest* report);
 
 // Writes the snapshot's part of model.safetensors durably. Returns CANCELLED once `should_stop`

@@ -133,7 +133,7 @@ std::optional<SnapshotQueue::Work> SnapshotQueue::TakeWork(absl::Time now) {
 void SnapshotQueue::OnWritten(absl::Time now, Work work, const absl::Status& status,
                               v1::ReportShardRequest report) {
   writing_ = false;
-  if (work.lineage != lineage_) return Advance();
+  if (!IsOfLineage(work)) return Advance();
   if (!status.ok() && !work.is_export && work.snapshot.version == lineage_->last_version) {
     next_ = std::move(work);
     write_at_ = now + kRewrite;

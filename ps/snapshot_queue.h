@@ -63,6 +63,8 @@ class SnapshotQueue {
   void OnWritten(absl::Time now, Work work, const absl::Status& status,
                  v1::ReportShardRequest report);
   bool is_writing() const { return writing_; }
+  // Returns false if another lineage has been started: then nobody needs the work any more.
+  bool IsOfLineage(const Work& work) const { return work.lineage == lineage_; }
   // Returns true if a requested snapshot, or the run's last, waits for the writer.
   bool ShouldStopExport() const {
     return waiting_.has_value() && waiting_priority_ > kMostPriority;

@@ -20,7 +20,7 @@
 namespace shoal {
 
 // Returns the sum of the bytes of tables.
-uint64_t BytesOf(absl::Span<const TableUse> tables);
+uint64_t SumBytes(absl::Span<const TableUse> tables);
 
 // Returns FAILED_PRECONDITION if the tables and `need`, which is everything else, exceed the limit.
 // `are_all` is false while rows are still being loaded.

@@ -131,6 +131,9 @@ absl::Status ShardWriter::WriteTensors(const std::string& name, v1::ShardFile* s
       ChecksummedFileWriter::Create(file_system_, options_.directory, name, expected_bytes()));
   RETURN_IF_ERROR(file->Append(EncodeSafetensorsHeader(header)));
   for (const Tensor& tensor : tensors_) {
+    if (should_stop_ != nullptr && should_stop_()) {
+      return absl::CancelledError("the shard is not wanted any more");
+    }
     RETURN_IF_ERROR(AppendTensor(tensor, GetData(tensor), file.get()));
   }
   ASSIGN_OR_RETURN(const BlockChecksums checksums, file->Finish());

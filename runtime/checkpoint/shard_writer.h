@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -65,12 +66,15 @@ class ShardWriter {
     metadata_[kShardBasesKey] = EncodeShardBases(bases);
   }
 
+  // Finish asks between tensors whether to stop.
+  void StopIf(std::function<bool()> should_stop) { should_stop_ = std::move(should_stop); }
+
   // Returns about how many bytes Finish will need on the disk.
   uint64_t expected_bytes() const;
 
   // Writes, syncs and renames both files and syncs the directory, so that they survive a crash.
   // Errors are ResourceExhausted (disk full), AlreadyExists (another process wrote this shard with
-  // other contents), and others of the disk. After an error the files must not be used, and another
+  // other contents), Cancelled (see StopIf), and others of the disk. After an error the files must not be used, and another
   // ShardWriter may write them again.
   absl::StatusOr<v1::ShardFile> Finish();
 
@@ -110,6 +114,7 @@ class ShardWriter {
   size_t open_bucket_ = SIZE_MAX;
   const BucketRows* open_rows_ = nullptr;
   std::map<std::string, std::string> metadata_;
+  std::function<bool()> should_stop_;  // may be null
   std::string gathered_;  // pieces of a tensor that do not follow each other in memory
 };
 

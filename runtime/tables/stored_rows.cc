@@ -42,11 +42,14 @@ BucketCut::BucketCut(std::shared_ptr<StoredRows> rows, uint64_t version)
 BucketCut::~BucketCut() { Release(); }
 
 void BucketCut::Release() {
-  MutexLock lock(&rows_->mutex);
-  if (std::exchange(is_released_, true)) return;
-  rows_->cuts.erase(std::find(rows_->cuts.begin(), rows_->cuts.end(), this));
-  absl::flat_hash_map<uint64_t, RowIndex::Entry>().swap(old_);
-  std::vector<float>().swap(old_rows_);
+  if (rows_ == nullptr) return;
+  {
+    MutexLock lock(&rows_->mutex);
+    rows_->cuts.erase(std::find(rows_->cuts.begin(), rows_->cuts.end(), this));
+    absl::flat_hash_map<uint64_t, RowIndex::Entry>().swap(old_);
+    std::vector<float>().swap(old_rows_);
+  }
+  rows_.reset();
 }
 
 uint64_t BucketCut::bytes() const {
@@ -80,6 +83,7 @@ void BucketCut::ForEach(Visit visit) const {
 }
 
 BucketCut::Size BucketCut::size() const {
+  CHECK(rows_ != nullptr);
   if (rows_->idle_updates == 0) return size_;
   Size size;
   MutexLock lock(&rows_->mutex);
@@ -89,10 +93,10 @@ BucketCut::Size BucketCut::size() const {
 }
 
 BucketCut::Selection BucketCut::Select(std::optional<uint64_t> since) const {
+  CHECK(rows_ != nullptr);
   Selection selection;
   {
     MutexLock lock(&rows_->mutex);
-    CHECK(!is_released_);
     if (!since.has_value()) selection.rows.reserve(size_.rows);
     selection.counted.reserve(size_.counted);
     ForEach([&](const RowIndex::Entry& entry) {
@@ -109,6 +113,7 @@ BucketCut::Selection BucketCut::Select(std::optional<uint64_t> since) const {
 }
 
 void BucketCut::Read(const Selection& selection, BucketRows* out) const {
+  CHECK(rows_ != nullptr);
   const size_t n = selection.rows.size();
   out->keys.resize(n);
   out->touched.resize(n);
@@ -120,7 +125,6 @@ void BucketCut::Read(const Selection& selection, BucketRows* out) const {
   for (size_t begin = 0; begin < n; begin += kRowsAtOnce) {
     const size_t end = std::min(begin + kRowsAtOnce, n);
     MutexLock lock(&rows_->mutex);
-    CHECK(!is_released_);
     for (size_t i = begin; i < end; ++i) {
       // A key that changes after the selection is in old_ from then on, also if its row's number
       // has another owner now. Until then the number stays that of the selected entry.

@@ -58,7 +58,8 @@ struct StoredRows {
 // The rows of a bucket at one version. Later updates do not change it. Taking a cut copies nothing.
 // A row is copied when it changes for the first time after the cut, until the cut is released.
 //
-// Any one thread at a time may use it. It keeps the memory of the bucket's rows alive.
+// Any one thread at a time may use it. It keeps the memory of the bucket's rows alive until it is
+// released.
 class BucketCut {
  public:
   // Cuts the rows, which have this version. Called by their owner.
@@ -87,6 +88,7 @@ class BucketCut {
   BucketRows ReadAll() const;
 
   // Ends the cut, which must not be read any more: later changes of the bucket keep nothing for it.
+  // Frees the rows if their bucket is gone or has been loaded again.
   void Release();
 
   // The bytes that are kept because rows have changed. The caller holds the mutex of the rows.
@@ -100,11 +102,10 @@ class BucketCut {
   template <typename Visit>
   void ForEach(Visit visit) const;
 
-  const std::shared_ptr<StoredRows> rows_;
+  std::shared_ptr<StoredRows> rows_;  // null: released
   const uint64_t version_;
   const size_t row_floats_;
   Size size_;
-  bool is_released_ = false;
   // The keys that have changed, as they were, and their rows; the mutex of the rows guards both.
   // The row number of an entry is a place in old_rows_.
   absl::flat_hash_map<uint64_t, RowIndex::Entry> old_;

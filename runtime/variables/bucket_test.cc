@@ -452,6 +452,19 @@ TEST_F(BucketTest, ACutOutlivesItsBucketAndAnotherLoad) {
   EXPECT_LE(pool_->bytes(), 2 * bytes);
 }
 
+TEST_F(BucketTest, AReleasedCutKeepsNoMemory) {
+  Make(Options(OptimizerKind::kSgd));
+  PushOne(0, RandomContribution(3000, 1500), bucket_.get());
+  const std::shared_ptr<BucketCut> cut = bucket_->Cut();
+  const std::weak_ptr<SlabPool> pool = pool_;
+  bucket_.reset();
+  pool_.reset();
+  EXPECT_FALSE(pool.expired());
+  cut->Release();
+  EXPECT_TRUE(pool.expired());
+  cut->Release();
+}
+
 TEST_F(BucketTest, ARowsMemoryIsReusedAfterALoad) {
   Make(Options(OptimizerKind::kSgd));
   const Contribution many = RandomContribution(100000, 20000);
