@@ -66,23 +66,23 @@ bool RowsBase::MayContinue(const FileSystem& file_system, const SnapshotLineage&
 
 bool RowsBase::SelectChanges(const Snapshot& snapshot, Plan* plan) const {
   uint64_t num_changes = 0;
-  for (size_t i = 1; i < continued_.size(); ++i) num_changes += continued_[i].num_rows;
+  for (size_t i = 1; i < continued_.size(); ++i) num_changes += continued_[i].num_keys;
   const std::map<uint32_t, uint64_t>& versions = continued_.back().versions;
   for (const SliceStoreEvents::CutPart& part : snapshot.parts) {
     if (part.rows == nullptr) continue;
     BucketCut::Selection changes = part.rows->Select(versions.at(part.slice));
-    num_changes += changes.rows.size();
-    if (2 * num_changes > continued_.front().num_rows) return false;
+    num_changes += changes.rows.size() + changes.counted.size();
+    if (2 * num_changes > continued_.front().num_keys) return false;
     plan->changes.emplace(part.slice, std::move(changes));
   }
   return true;
 }
 
-void RowsBase::Add(const SnapshotLineage& lineage, const Snapshot& snapshot, uint64_t num_rows,
+void RowsBase::Add(const SnapshotLineage& lineage, const Snapshot& snapshot, uint64_t num_keys,
                    const v1::ShardFile& file) {
   Link link;
   link.shard = {lineage.GetDirectory(snapshot.version), file};
-  link.num_rows = num_rows;
+  link.num_keys = num_keys;
   for (const SliceStoreEvents::CutPart& part : snapshot.parts) {
     if (part.rows != nullptr) link.versions[part.slice] = part.version;
   }

@@ -15,9 +15,9 @@
 
 namespace shoal {
 
-// Remembers the chain of shards that the next shard of this ps can build on: a base with all rows of
-// its tables and, after it, shards with only the rows that changed since the one before. A new base
-// is written when the changes exceed half of the base's rows, or when the chain has checkpoint.keep
+// Remembers the chain of shards that the next shard of this ps can build on: a base with all keys of
+// its tables and, after it, shards with only the keys that changed since the one before. A new base
+// is written when the changes exceed half of the base's keys, or when the chain has checkpoint.keep
 // links after it. One thread at a time.
 //
 // Only the shard that was written last may be appended: every checkpoint that is published after it
@@ -25,7 +25,7 @@ namespace shoal {
 // shard that was written before the last one.
 class RowsBase {
  public:
-  // The shards that a new shard continues, none if it is to have all rows, and what it is to have
+  // The shards that a new shard continues, none if it is to have all keys, and what it is to have
   // of each bucket, keyed by slice.
   struct Plan {
     std::vector<ShardBase> bases;
@@ -35,15 +35,15 @@ class RowsBase {
   // the same, so that a second attempt writes the same bytes.
   Plan PlanFor(const FileSystem& file_system, const SnapshotLineage& lineage,
                const Snapshot& snapshot);
-  // The snapshot was written by the newest plan as this file, with so many rows.
-  void Add(const SnapshotLineage& lineage, const Snapshot& snapshot, uint64_t num_rows,
+  // The snapshot was written by the newest plan as this file, with so many keys.
+  void Add(const SnapshotLineage& lineage, const Snapshot& snapshot, uint64_t num_keys,
            const v1::ShardFile& file);
 
  private:
   using LineageKey = std::tuple<uint64_t, uint64_t>;
   struct Link {
     ShardBase shard;
-    uint64_t num_rows = 0;
+    uint64_t num_keys = 0;  // keys with rows, and counted ones
     std::map<uint32_t, uint64_t> versions;  // the buckets' versions, keyed by slice
   };
 

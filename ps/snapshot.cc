@@ -22,7 +22,7 @@ namespace shoal {
 namespace {
 
 // Adds the bucket's rows, all of them or what is selected, which the writer reads into `rows`.
-// Returns the number of rows.
+// Returns the number of keys.
 uint64_t AddBucket(const SnapshotLineage& lineage, const SliceStoreEvents::CutPart& part,
                    const BucketCut::Selection* changes, BucketRows* rows, ShardWriter* writer) {
   const uint32_t table = lineage.slices[part.slice].variable;
@@ -43,7 +43,7 @@ uint64_t AddBucket(const SnapshotLineage& lineage, const SliceStoreEvents::CutPa
     return rows;
   };
   writer->AddBucket(std::move(bucket), {part.version, part.value_version, part.applied});
-  return size.rows;
+  return size.rows + size.counted;
 }
 
 }  // namespace
@@ -89,14 +89,14 @@ absl::Status WriteSnapshot(FileSystem& file_system, uint32_t ps_index,
   const RowsBase::Plan plan = base->PlanFor(file_system, lineage, snapshot);
   if (!plan.bases.empty()) writer.SetBases(plan.bases);
   writer.StopIf(should_stop);
-  uint64_t num_rows = 0;
+  uint64_t num_keys = 0;
   BucketRows rows;
   for (const SliceStoreEvents::CutPart& part : snapshot.parts) {
     const Slice& slice = lineage.slices[part.slice];
     if (part.slice == lineage.report_slice) report->set_reported_steps(part.version);
     if (slice.is_bucket) {
       const auto changes = plan.changes.find(part.slice);
-      num_rows +=
+      num_keys +=
           AddBucket(lineage, part, changes == plan.changes.end() ? nullptr : &changes->second,
                     &rows, &writer);
       continue;
@@ -112,7 +112,7 @@ absl::Status WriteSnapshot(FileSystem& file_system, uint32_t ps_index,
                {part.value->data(), slice.num_elements}, slots, state);
   }
   ASSIGN_OR_RETURN(*report->mutable_file(), writer.Finish());
-  base->Add(lineage, snapshot, num_rows, report->file());
+  base->Add(lineage, snapshot, num_keys, report->file());
   for (const SliceStoreEvents::CutPart& part : snapshot.parts) {
     if (part.rows != nullptr) part.rows->Release();
   }

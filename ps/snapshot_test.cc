@@ -76,6 +76,7 @@ void ExpectSameRows(const BucketRows& one, const BucketRows& other) {
   EXPECT_EQ(one.rows, other.rows);
   EXPECT_EQ(one.counted_keys, other.counted_keys);
   EXPECT_EQ(one.counts, other.counts);
+  EXPECT_EQ(one.counted_touched, other.counted_touched);
 }
 
 // All ps of a run, without a network. The batch of each step touches random rows.

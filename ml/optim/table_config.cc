@@ -17,6 +17,7 @@ namespace {
 
 constexpr uint32_t kMostDim = 4096;
 constexpr uint32_t kMostBuckets = 65536;
+constexpr uint32_t kMostMinCount = 1 << 30;
 
 // Sets a field of *to if it is set in `from`.
 #define SHOAL_COPY(from, to, field) \
@@ -116,6 +117,11 @@ absl::Status ValidateTableConfig(const v1::TableConfig& table) {
   if (table.buckets() > kMostBuckets) {
     return absl::InvalidArgumentError(
         absl::StrCat("buckets: must be at most ", kMostBuckets, ", is ", table.buckets()));
+  }
+  if (table.admission().min_count() > kMostMinCount) {
+    return absl::InvalidArgumentError(absl::StrCat("admission: min_count must be at most ",
+                                                   kMostMinCount, ", is ",
+                                                   table.admission().min_count()));
   }
   const v1::OptimizerConfig rule = RuleFrom(table.optimizer());
   for (const auto& [name, value] :

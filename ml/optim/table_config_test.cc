@@ -81,6 +81,7 @@ TEST(TableConfigTest, AValueOutOfRangeIsNamed) {
       {"dim: 4097", "dim: must be 1 to 4096, is 4097"},
       {"optimizer { sgd { learning_rate: -1 } }", "optimizer: learning_rate must be"},
       {"optimizer { l2: -1 }", "optimizer: l2 must be"},
+      {"admission { min_count: 1073741825 }", "admission: min_count must be at most 1073741824"},
       {"optimizer { adam { beta1: 2 } }", "optimizer: "},
       {"initializer { uniform { low: 2 high: 1 } }", "initializer: "}};
   for (const auto& [text, why] : cases) {

@@ -96,7 +96,8 @@ class Table:
         rate. None: Adagrad with the learning rate of the run.
     initializer: of rows that were never trained: Uniform, Normal, TruncatedNormal, or a number. None: Uniform().
     admission: a row is stored from the n-th step that touches its key; until then it keeps its initial value.
-    expiry: a row that more than this many updates of its bucket did not touch counts as never trained; 0: rows stay.
+    expiry: a row that more than this many updates of its bucket did not touch counts as never trained, and a key that is
+        not admitted yet as never touched; 0: rows and counts stay.
     l2: adds l2 * value to the gradient of a touched row.
     buckets: the parts of the table that are assigned to parameter servers; 0: about 1024 for all tables together.
 
@@ -119,7 +120,7 @@ class Table:
             raise ProgramError(f"the table name {name!r} must have 1 to 128 of A-Z a-z 0-9 _ . -, not '.' first")
         for what, value, low, high in (
             ("dim", dim, 1, MAX_DIM),
-            ("admission", admission, 1, (1 << 32) - 1),
+            ("admission", admission, 1, 1 << 30),
             ("expiry", expiry, 0, (1 << 32) - 1),
             ("buckets", buckets, 0, MAX_BUCKETS),
         ):

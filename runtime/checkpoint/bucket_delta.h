@@ -10,10 +10,10 @@
 
 namespace shoal {
 
-// Returns the rows of a bucket at `version`. The first layer has all rows of an earlier version,
-// each of the others those that were touched since the layer before it, until `version`, and all
-// counted keys. Rows that are idle at `version` (TableOptions::idle_updates) have expired, so a
-// layer needs no list of removed rows.
+// Returns the keys of a bucket at `version`. The first layer has all keys of an earlier version,
+// with their rows or counts, each of the others those that were touched since the layer before it,
+// until `version`. Keys that are idle at `version` (TableOptions::idle_updates) have expired, so a
+// layer needs no list of removed ones.
 BucketRows ApplyChanges(absl::Span<const BucketRows> layers, uint64_t version,
                         uint32_t idle_updates);
 

@@ -19,6 +19,7 @@ inline constexpr char kBucketTouched[] = "touched";
 inline constexpr char kBucketValues[] = "values";
 inline constexpr char kBucketCountedKeys[] = "counted_keys";
 inline constexpr char kBucketCounts[] = "counts";
+inline constexpr char kBucketCountedTouched[] = "counted_touched";
 
 // A slot of a table's rows.
 struct RowSlot {

@@ -12,6 +12,12 @@
 #include "runtime/checkpoint/shard_base.h"
 
 namespace shoal {
+namespace {
+
+// Before this format, counted keys did not expire. They count as touched at the checkpoint.
+constexpr uint32_t kFirstWithCountedTouched = 4;
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::Open(FileSystem& file_system,
                                                              const std::string& directory,
@@ -143,7 +149,9 @@ bool Checkpoint::Fits(uint32_t slice, const std::string& part,
     return entry.IsVector(Entry::kFloat) && entry.num_elements == slices_[slice].num_elements;
   }
   if (part == kBucketKeys || part == kBucketCountedKeys) return entry.IsVector(Entry::kUint64);
-  if (part == kBucketTouched || part == kBucketCounts) return entry.IsVector(Entry::kUint32);
+  if (part == kBucketTouched || part == kBucketCounts || part == kBucketCountedTouched) {
+    return entry.IsVector(Entry::kUint32);
+  }
   return entry.row_elements > 0 &&
          (part != kBucketValues || entry.row_elements == DimOf(variable_of(slice)));
 }
@@ -170,6 +178,8 @@ absl::Status Checkpoint::CheckBucket(uint32_t slice, const Tensors& tensors) con
     return entry == tensors.end() ? 0 : entry->second.num_elements;
   };
   bool fits = size_of(kBucketCountedKeys) == size_of(kBucketCounts) &&
+              (size_of(kBucketCountedKeys) == size_of(kBucketCountedTouched) ||
+               manifest_.format_version() < kFirstWithCountedTouched) &&
               size_of(kBucketTouched) == size_of(kBucketKeys) &&
               size_of(kBucketValues) == size_of(kBucketKeys) * DimOf(variable_of(slice));
   for (const auto& [part, entry] : tensors) {
@@ -235,6 +245,13 @@ absl::StatusOr<BucketRows> Checkpoint::ReadRows(uint32_t slice, ShardReader& sha
   if (tensors.count(kBucketCounts) > 0) {
     RETURN_IF_ERROR(shard.ReadAll(tensors.at(kBucketCountedKeys), &rows.counted_keys));
     RETURN_IF_ERROR(shard.ReadAll(tensors.at(kBucketCounts), &rows.counts));
+    const auto touched = tensors.find(kBucketCountedTouched);
+    if (touched == tensors.end()) {
+      rows.counted_touched.assign(rows.counts.size(),
+                                  static_cast<uint32_t>(stored_[slice].state.version));
+    } else {
+      RETURN_IF_ERROR(shard.ReadAll(touched->second, &rows.counted_touched));
+    }
   }
   RETURN_IF_ERROR(shard.ReadAll(tensors.at(kBucketKeys), &rows.keys));
   if (rows.keys.empty()) return rows;

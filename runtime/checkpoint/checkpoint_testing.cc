@@ -91,7 +91,8 @@ absl::Status CheckBucket(Checkpoint& checkpoint, uint32_t slice, const SaveOptio
   ASSIGN_OR_RETURN(const BucketRows rows, checkpoint.ReadBucket(slice, slots));
   const BucketRows saved = TestRows(checkpoint.slices(), slice, options.step, slots.size());
   if (rows.keys == saved.keys && rows.touched == saved.touched && rows.rows == saved.rows &&
-      rows.counted_keys == saved.counted_keys && rows.counts == saved.counts) {
+      rows.counted_keys == saved.counted_keys && rows.counts == saved.counts &&
+      rows.counted_touched == saved.counted_touched) {
     return absl::OkStatus();
   }
   return absl::InternalError(absl::StrCat("bucket ", slice, " has other rows"));
@@ -139,6 +140,7 @@ BucketRows TestRows(const SliceTable& table, uint32_t slice, uint64_t step, size
   if (table.BucketOf(variable, 50) == slice) {
     rows.counted_keys.push_back(50);
     rows.counts.push_back(1);
+    rows.counted_touched.push_back(static_cast<uint32_t>(step / 2));
   }
   return rows;
 }

@@ -22,7 +22,7 @@ namespace shoal {
 
 inline constexpr char kManifestFile[] = "MANIFEST";
 // The newest format that this program reads. Checkpoints without tables have format 1.
-inline constexpr uint32_t kCheckpointFormatVersion = 3;
+inline constexpr uint32_t kCheckpointFormatVersion = 4;
 
 std::string EncodeManifest(const v1::Manifest& manifest);
 

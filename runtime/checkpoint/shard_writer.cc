@@ -49,6 +49,8 @@ void ShardWriter::AddBucket(Bucket bucket, const SavedSliceState& state) {
             [](const BucketRows& rows) { return rows.counted_keys.data(); });
     AddPart(kBucketCounts, "U32", added.num_counted, sizeof(uint32_t), 0,
             [](const BucketRows& rows) { return rows.counts.data(); });
+    AddPart(kBucketCountedTouched, "U32", added.num_counted, sizeof(uint32_t), 0,
+            [](const BucketRows& rows) { return rows.counted_touched.data(); });
   }
   if (added.num_rows == 0) return;
   AddPart(kBucketTouched, "U32", added.num_rows, sizeof(uint32_t), 0,

@@ -21,11 +21,11 @@ constexpr size_t kGroup = 32;
 constexpr uint32_t kErased = UINT32_MAX;
 
 bool IsErased(const RowIndex::Entry& entry) {
-  return entry.stamp == 0 && entry.row_plus_one == kErased;
+  return entry.stamp == 0 && entry.number == kErased;
 }
 
 bool IsFree(const RowIndex::Entry& entry) {
-  return entry.stamp == 0 && entry.row_plus_one != kErased;
+  return entry.stamp == 0 && entry.number != kErased;
 }
 
 size_t MostFilled(size_t capacity) { return capacity - capacity * 3 / 20; }
@@ -110,14 +110,14 @@ RowIndex::Entry* RowIndex::InsertInto(Part* part, const Entry& added) {
   }
 }
 
-RowIndex::Entry* RowIndex::Insert(uint64_t key, uint32_t row, uint32_t stamp) {
+RowIndex::Entry* RowIndex::Insert(uint64_t key, uint32_t number, uint32_t stamp) {
   DCHECK(stamp > 0);
   MoveSome();
   if (new_.filled + left_ >= MostFilled(new_.capacity)) Grow();
   ++size_;
   Entry added;
   added.key = key;
-  added.row_plus_one = row + 1;
+  added.number = number;
   added.stamp = stamp;
   return InsertInto(&new_, added);
 }
@@ -126,7 +126,7 @@ void RowIndex::Erase(uint64_t key) {
   Entry* const entry = Find(key);
   if (entry >= old_.entries && entry < old_.entries + old_.capacity) --left_;
   entry->stamp = 0;
-  entry->row_plus_one = kErased;
+  entry->number = kErased;
   --size_;
 }
 
@@ -150,7 +150,7 @@ void RowIndex::MoveSome() {
     InsertInto(&new_, entry);
     --left_;
     entry.stamp = 0;
-    entry.row_plus_one = kErased;
+    entry.number = kErased;
   }
   if (moved_ == old_.capacity) {
     FreePart(&old_);

@@ -9,11 +9,9 @@
 
 namespace shoal {
 
-// The row number of a key that has none.
-inline constexpr uint32_t kNoRow = UINT32_MAX;
-
-// Maps 64-bit keys to row numbers: open addressing with linear probing over entries of 16 bytes, at
-// most 85 % full. Each key also has a stamp, a number that the owner chooses.
+// Maps 64-bit keys to row numbers, or to counts for keys that have no row yet: open addressing with
+// linear probing over entries of 16 bytes, at most 85 % full. Each key also has a stamp, a number
+// that the owner chooses.
 //
 // The index grows by moving a few entries with every insertion, so no insertion takes long: it may
 // map new memory, which the kernel clears page by page when it is first used, but it never moves
@@ -22,12 +20,17 @@ class RowIndex {
  public:
   struct Entry {
     uint64_t key = 0;
-    uint32_t row_plus_one = 0;  // 0: the key has no row
-    uint32_t stamp = 0;         // 0 only in an entry that is not used
+    uint32_t number = 0;  // the row's, below kMostRows; else kMostRows + a count
+    uint32_t stamp = 0;   // 0 only in an entry that is not used
 
-    bool has_row() const { return row_plus_one != 0; }
-    uint32_t row() const { return row_plus_one - 1; }  // kNoRow without a row
+    bool has_row() const { return number < kMostRows; }
+    uint32_t row() const { return number; }                // only of a key with a row
+    uint32_t count() const { return number - kMostRows; }  // only of a key without one
   };
+  static constexpr uint32_t kMostRows = uint32_t{1} << 31;
+  static constexpr uint32_t kMostCount = kMostRows - 1;
+  // The number of a key without a row; `count` is at most kMostCount.
+  static constexpr uint32_t NumberOfCount(uint32_t count) { return kMostRows + count; }
 
   RowIndex();
   ~RowIndex();
@@ -48,8 +51,9 @@ class RowIndex {
   // waits for memory overlap.
   void Find(absl::Span<const uint64_t> keys, const Entry** entries) const;
 
-  // Adds a key that the index does not hold, with a stamp above 0. Returns its entry.
-  Entry* Insert(uint64_t key, uint32_t row, uint32_t stamp);
+  // Adds a key that the index does not hold, with the number of its row or NumberOfCount, and a
+  // stamp above 0. Returns its entry.
+  Entry* Insert(uint64_t key, uint32_t number, uint32_t stamp);
   // Removes a key that the index holds.
   void Erase(uint64_t key);
   // Removes all keys and keeps the memory, for an index that is filled anew each step.

@@ -13,6 +13,7 @@ constexpr size_t kMostSlabBytes = size_t{8} << 10;
 constexpr size_t kFirstChunkBytes = size_t{64} << 10;
 constexpr size_t kMostChunkBytes = size_t{2} << 20;
 constexpr size_t kAlignment = 64;
+constexpr uint32_t kMostRows = uint32_t{1} << 31;
 
 size_t RowsPerSlab(size_t row_floats) {
   size_t rows = 1;
@@ -79,7 +80,10 @@ uint32_t RowSlabs::Take() {
     free_.pop_back();
     return row;
   }
-  if (num_taken_ >> shift_ == slabs_.size()) slabs_.push_back(pool_->Allocate());
+  if (num_taken_ >> shift_ == slabs_.size()) {
+    CHECK(num_taken_ < kMostRows) << "a bucket has 2^31 rows; use more `buckets`";
+    slabs_.push_back(pool_->Allocate());
+  }
   return num_taken_++;
 }
 

@@ -58,7 +58,7 @@ class RowSlabs {
   RowSlabs& operator=(const RowSlabs&) = delete;
   ~RowSlabs() { pool_->GiveBack(slabs_); }
 
-  // Returns the number of a free row, whose contents are undefined.
+  // Returns the number of a free row, whose contents are undefined. There are at most 2^31 rows.
   uint32_t Take();
   void GiveBack(uint32_t row) { free_.push_back(row); }
 

@@ -60,15 +60,16 @@ uint64_t BucketCut::bytes() const {
 void BucketCut::Keep(const RowIndex::Entry& before, const float* row) {
   const auto [kept, is_new] = old_.try_emplace(before.key, before);
   // An idle row is not part of the cut.
-  if (!is_new || !before.has_row() || rows_->IsIdle(before.stamp, version_)) return;
-  kept->second.row_plus_one = static_cast<uint32_t>(old_rows_.size() / row_floats_) + 1;
+  const bool had_row = before.stamp != 0 && before.has_row();
+  if (!is_new || !had_row || rows_->IsIdle(before.stamp, version_)) return;
+  kept->second.number = static_cast<uint32_t>(old_rows_.size() / row_floats_);
   old_rows_.insert(old_rows_.end(), row, row + row_floats_);
 }
 
 template <typename Visit>
 void BucketCut::ForEach(Visit visit) const {
   const auto visit_unless_idle = [&](const RowIndex::Entry& entry) {
-    if (!entry.has_row() || !rows_->IsIdle(entry.stamp, version_)) visit(entry);
+    if (!rows_->IsIdle(entry.stamp, version_)) visit(entry);
   };
   if (old_.empty()) {
     rows_->index.ForEach(visit_unless_idle);
@@ -97,14 +98,13 @@ BucketCut::Selection BucketCut::Select(std::optional<uint64_t> since) const {
   Selection selection;
   {
     MutexLock lock(&rows_->mutex);
-    if (!since.has_value()) selection.rows.reserve(size_.rows);
-    selection.counted.reserve(size_.counted);
+    if (!since.has_value()) {
+      selection.rows.reserve(size_.rows);
+      selection.counted.reserve(size_.counted);
+    }
     ForEach([&](const RowIndex::Entry& entry) {
-      if (!entry.has_row()) {
-        selection.counted.push_back(entry);
-      } else if (!since.has_value() || StoredRows::TouchedOf(entry.stamp) > *since) {
-        selection.rows.push_back(entry);
-      }
+      if (since.has_value() && StoredRows::TouchedOf(entry.stamp) <= *since) return;
+      (entry.has_row() ? selection.rows : selection.counted).push_back(entry);
     });
   }
   SortByKey(&selection.rows);
@@ -144,9 +144,11 @@ void BucketCut::Read(const Selection& selection, BucketRows* out) const {
   }
   out->counted_keys.clear();
   out->counts.clear();
+  out->counted_touched.clear();
   for (const RowIndex::Entry& entry : selection.counted) {
     out->counted_keys.push_back(entry.key);
-    out->counts.push_back(entry.stamp);
+    out->counts.push_back(entry.count());
+    out->counted_touched.push_back(StoredRows::TouchedOf(entry.stamp));
   }
 }
 

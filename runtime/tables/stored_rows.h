@@ -25,8 +25,8 @@ class BucketCut;
 // `mutex` while it does, because cuts read them on other threads. Without the mutex only the owner
 // may read.
 //
-// The stamp of a key with a row is one more than the version of the bucket that made the row; the
-// stamp of a key without one is the number of updates that touched it.
+// The stamp of a key is one more than the version of the bucket that the newest update that touched
+// the key has made. A key with a row and a counted one become idle alike.
 struct StoredRows {
   StoredRows(std::shared_ptr<SlabPool> pool, uint32_t idle_updates);
   StoredRows(const StoredRows&) = delete;
@@ -34,7 +34,7 @@ struct StoredRows {
 
   static uint32_t StampOf(uint64_t touched) { return static_cast<uint32_t>(touched + 1); }
   static uint32_t TouchedOf(uint32_t stamp) { return stamp - 1; }
-  // Returns whether a row with this stamp has expired at the version.
+  // Returns whether a key with this stamp, its row or its count, has expired at the version.
   bool IsIdle(uint32_t stamp, uint64_t version) const {
     return idle_updates > 0 && version > uint64_t{TouchedOf(stamp)} + idle_updates;
   }
@@ -80,7 +80,7 @@ class BucketCut {
 
   // Returns the numbers of rows and of counted keys.
   Size size() const;
-  // Selects the rows that were made after version `since`, or all, and all counted keys.
+  // Selects the keys that were touched after version `since`, or all of them.
   Selection Select(std::optional<uint64_t> since) const;
   // Copies what was selected. It holds the bucket's mutex for a few rows at a time.
   void Read(const Selection& selection, BucketRows* out) const;
@@ -97,8 +97,7 @@ class BucketCut {
  private:
   friend struct StoredRows;
   void Keep(const RowIndex::Entry& before, const float* row);
-  // Calls visit(entry) for each key of the cut, whose row is not idle. The caller
-  // holds the mutex.
+  // Calls visit(entry) for each key of the cut that is not idle. The caller holds the mutex.
   template <typename Visit>
   void ForEach(Visit visit) const;
 
@@ -107,7 +106,7 @@ class BucketCut {
   const size_t row_floats_;
   Size size_;
   // The keys that have changed, as they were, and their rows; the mutex of the rows guards both.
-  // The row number of an entry is a place in old_rows_.
+  // The row number of an entry is a place in old_rows_. The stamp of a key that was not there is 0.
   absl::flat_hash_map<uint64_t, RowIndex::Entry> old_;
   std::vector<float> old_rows_;
 };

@@ -17,6 +17,7 @@ namespace shoal {
 namespace {
 
 constexpr uint32_t kMostDim = 4096;
+constexpr uint32_t kMostMinCount = 1 << 30;
 
 absl::Status CheckOptions(const TableOptions& options) {
   const auto refused = [&options](absl::string_view field, absl::string_view why) {
@@ -25,6 +26,9 @@ absl::Status CheckOptions(const TableOptions& options) {
   };
   if (options.dim == 0 || options.dim > kMostDim) {
     return refused("dim", absl::StrCat("must be 1 to ", kMostDim, ", not ", options.dim));
+  }
+  if (options.min_count > kMostMinCount) {
+    return refused("min_count", absl::StrCat("must be at most ", kMostMinCount));
   }
   switch (options.optimizer.kind) {
     case OptimizerKind::kSgd:

@@ -41,6 +41,10 @@ TEST(TableUpdaterTest, AnImpossibleTableIsRefusedByItsField) {
   options.l2 = -1;
   EXPECT_THAT(TableUpdater::Create(options, 1),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("l2")));
+  options = Options(OptimizerKind::kSgd);
+  options.min_count = (1 << 30) + 1;
+  EXPECT_THAT(TableUpdater::Create(options, 1),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("min_count")));
 }
 
 // The formula gives a = 0.1 + (3^2 + 4^2) / 2 = 12.6 and v = 1 - 0.1 * g / sqrt(12.6).

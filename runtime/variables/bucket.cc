@@ -44,7 +44,9 @@ absl::Status Bucket::Load(uint64_t version, const BucketRows& rows) {
     rows_->index.Insert(rows.keys[i], number, StoredRows::StampOf(rows.touched[i]));
   }
   for (size_t i = 0; i < rows.counted_keys.size(); ++i) {
-    if (rows.counts[i] > 0) rows_->index.Insert(rows.counted_keys[i], kNoRow, rows.counts[i]);
+    if (rows.counts[i] == 0) continue;
+    rows_->index.Insert(rows.counted_keys[i], RowIndex::NumberOfCount(rows.counts[i]),
+                        StoredRows::StampOf(rows.counted_touched[i]));
   }
   Count();
   return absl::OkStatus();
@@ -82,15 +84,14 @@ void Bucket::Sums::Clear() {
 }
 
 uint64_t Bucket::Undo::bytes() const {
-  return index.bytes() + keys.capacity() * (sizeof(uint64_t) + sizeof(Before) + sizeof(uint32_t)) +
-         rows.capacity() * sizeof(float);
+  return index.bytes() + keys.capacity() * sizeof(uint64_t) +
+         entries.capacity() * sizeof(RowIndex::Entry) + rows.capacity() * sizeof(float);
 }
 
 void Bucket::Undo::Clear() {
   index.Clear();
   keys.clear();
-  before.clear();
-  stamps.clear();
+  entries.clear();
 }
 
 // sum = weight * gradient for a key that is new in this step, else sum += weight * gradient: one
@@ -124,8 +125,7 @@ bool Bucket::Apply(const Step& step) {
 bool Bucket::UpdateRows(const Step& step) {
   std::swap(undo_.index, sums_.index);
   std::swap(undo_.keys, sums_.keys);
-  undo_.before.resize(undo_.keys.size());
-  undo_.stamps.resize(undo_.keys.size());
+  undo_.entries.resize(undo_.keys.size());
   undo_.rows.resize(undo_.keys.size() * updater_.row_floats());
   TableUpdater::Update update;
   update.step = static_cast<int64_t>(step.version) + 1;
@@ -165,18 +165,15 @@ bool Bucket::ApplyBlock(size_t begin, size_t end, const TableUpdater::Update& up
   bool all_are_stored = true;
   for (size_t r = 0; r < n; ++r) {
     rows[r] = nullptr;
-    if (entries[r] == nullptr) {
+    RowIndex::Entry& before = undo_.entries[begin + r];
+    if (entries[r] == nullptr || !entries[r]->has_row()) {
       all_are_stored = false;
-      undo_.before[begin + r] = Undo::kAbsent;
+      before = entries[r] == nullptr ? RowIndex::Entry() : *entries[r];
+      before.key = undo_.keys[begin + r];
       continue;
     }
     auto* const entry = const_cast<RowIndex::Entry*>(entries[r]);
-    undo_.stamps[begin + r] = entry->stamp;
-    undo_.before[begin + r] = entry->has_row() ? Undo::kStored : Undo::kCounted;
-    if (!entry->has_row()) {
-      all_are_stored = false;
-      continue;
-    }
+    before = *entry;
     rows[r] = rows_->slabs[entry->row()];
     std::memcpy(undo_.row(begin + r, updater_.row_floats()), rows[r],
                 updater_.row_floats() * sizeof(float));
@@ -188,10 +185,9 @@ bool Bucket::ApplyBlock(size_t begin, size_t end, const TableUpdater::Update& up
     } else {  // Its key has to be admitted again.
       rows_->slabs.GiveBack(entry->row());
       --rows_->num_rows;
-      entry->row_plus_one = 0;
-      entry->stamp = 1;
+      entry->number = RowIndex::NumberOfCount(1);
+      entry->stamp = stamp;
       rows[r] = nullptr;
-      undo_.before[begin + r] = Undo::kIdle;
     }
   }
   const float* gradients = sums_.gradients.data() + begin * dim_;
@@ -199,8 +195,7 @@ bool Bucket::ApplyBlock(size_t begin, size_t end, const TableUpdater::Update& up
     return updater_.Apply(update, gradients, {rows, n}, &scratch_);
   }
   for (size_t r = 0; r < n; ++r) {
-    const Undo::Before before = undo_.before[begin + r];
-    if (before == Undo::kAbsent || before == Undo::kCounted) rows[r] = Admit(begin + r, stamp);
+    if (!undo_.had_row(begin + r)) rows[r] = Admit(begin + r, version);
   }
   // The gradients of the rows that are stored now, side by side.
   some_gradients_.resize(TableUpdater::kBlockRows * dim_);
@@ -213,48 +208,46 @@ bool Bucket::ApplyBlock(size_t begin, size_t end, const TableUpdater::Update& up
   return updater_.Apply(update, some_gradients_.data(), {rows, stored}, &scratch_);
 }
 
-float* Bucket::Admit(size_t place, uint32_t stamp) {
-  const uint64_t key = undo_.keys[place];
-  RowIndex::Entry* entry = nullptr;
+float* Bucket::Admit(size_t place, uint64_t version) {
+  const RowIndex::Entry& before = undo_.entries[place];
+  const bool is_counted = before.stamp != 0;
   uint32_t count = 1;
-  if (undo_.before[place] == Undo::kCounted) {
-    entry = rows_->index.Find(key);
-    count = ++entry->stamp;
-  }
-  if (count < updater_.options().min_count) {
-    if (entry == nullptr) rows_->index.Insert(key, kNoRow, count);
-    return nullptr;
-  }
-  const uint32_t row = rows_->slabs.Take();
-  ++rows_->num_rows;
-  if (entry == nullptr) {
-    rows_->index.Insert(key, row, stamp);
-  } else {
-    entry->row_plus_one = row + 1;
+  if (is_counted && !rows_->IsIdle(before.stamp, version)) count += before.count();
+  const bool is_admitted = count >= updater_.options().min_count;
+  const uint32_t number = is_admitted ? rows_->slabs.Take() : RowIndex::NumberOfCount(count);
+  const uint32_t stamp = StoredRows::StampOf(version + 1);
+  if (is_counted) {
+    RowIndex::Entry* const entry = rows_->index.Find(before.key);
+    entry->number = number;
     entry->stamp = stamp;
+  } else {
+    rows_->index.Insert(before.key, number, stamp);
   }
-  updater_.FillInitialRow(key, rows_->slabs[row]);
-  return rows_->slabs[row];
+  if (!is_admitted) return nullptr;
+  ++rows_->num_rows;
+  updater_.FillInitialRow(before.key, rows_->slabs[number]);
+  return rows_->slabs[number];
 }
 
 void Bucket::RollBack(size_t num_keys) {
   for (size_t i = 0; i < num_keys; ++i) {
-    RowIndex::Entry* entry = rows_->index.Find(undo_.keys[i]);
+    const RowIndex::Entry& before = undo_.entries[i];
+    RowIndex::Entry* const entry = rows_->index.Find(before.key);
     const bool was_stored = undo_.had_row(i);
     if (!was_stored && entry->has_row()) {
       rows_->slabs.GiveBack(entry->row());
       --rows_->num_rows;
-      entry->row_plus_one = 0;
     }
-    if (was_stored && !entry->has_row()) {
-      entry->row_plus_one = rows_->slabs.Take() + 1;
-      ++rows_->num_rows;
-    }
-    if (undo_.before[i] == Undo::kAbsent) {
-      rows_->index.Erase(undo_.keys[i]);
+    if (before.stamp == 0) {
+      rows_->index.Erase(before.key);
       continue;
     }
-    entry->stamp = undo_.stamps[i];
+    if (was_stored && !entry->has_row()) {
+      entry->number = rows_->slabs.Take();
+      ++rows_->num_rows;
+    }
+    if (!was_stored) entry->number = before.number;
+    entry->stamp = before.stamp;
     if (!was_stored) continue;
     std::memcpy(rows_->slabs[entry->row()], undo_.row(i, updater_.row_floats()),
                 updater_.row_floats() * sizeof(float));
@@ -264,26 +257,24 @@ void Bucket::RollBack(size_t num_keys) {
 void Bucket::KeepForCuts(size_t num_keys) {
   if (rows_->cuts.empty()) return;
   for (size_t i = 0; i < num_keys; ++i) {
-    RowIndex::Entry before;
-    before.key = undo_.keys[i];
-    if (undo_.before[i] != Undo::kAbsent) before.stamp = undo_.stamps[i];
-    if (undo_.had_row(i)) before.row_plus_one = 1;
-    rows_->KeepForCuts(before, undo_.row(i, updater_.row_floats()));
+    rows_->KeepForCuts(undo_.entries[i], undo_.row(i, updater_.row_floats()));
   }
 }
 
-// A row that is idle reads as one that was never trained from then on, so its memory can be reused
-// at any time after that, and which rows this update finds does not matter.
+// A row that is idle reads as one that was never trained from then on, and an idle count begins
+// anew, so their memory can be reused at any time after that, and which of them this update finds
+// does not matter.
 void Bucket::RemoveSomeIdle(size_t num_entries, uint64_t oldest_readable) {
   if (updater_.options().idle_updates == 0) return;
   rows_->index.Scan(&scanned_, num_entries, [&](const RowIndex::Entry& entry) {
-    if (entry.has_row() && rows_->IsIdle(entry.stamp, oldest_readable)) idle_.push_back(entry.key);
+    if (rows_->IsIdle(entry.stamp, oldest_readable)) idle_.push_back(entry.key);
   });
   for (const uint64_t key : idle_) {
-    const RowIndex::Entry& entry = *rows_->index.Find(key);
-    rows_->KeepForCuts(entry, rows_->slabs[entry.row()]);
-    rows_->slabs.GiveBack(entry.row());
+    const RowIndex::Entry entry = *rows_->index.Find(key);
+    rows_->KeepForCuts(entry, entry.has_row() ? rows_->slabs[entry.row()] : nullptr);
     rows_->index.Erase(key);
+    if (!entry.has_row()) continue;
+    rows_->slabs.GiveBack(entry.row());
     --rows_->num_rows;
   }
   idle_.clear();
@@ -326,7 +317,7 @@ void Bucket::Read(uint64_t version, bool is_previous, absl::Span<const uint64_t>
 }
 
 const float* Bucket::ReadUndo(size_t place, uint64_t version) const {
-  if (!undo_.had_row(place) || rows_->IsIdle(undo_.stamps[place], version)) return nullptr;
+  if (!undo_.had_row(place) || rows_->IsIdle(undo_.entries[place].stamp, version)) return nullptr;
   return undo_.rows.data() + place * updater_.row_floats();
 }
 

@@ -29,8 +29,9 @@ namespace shoal {
 // from which the previous version is read until the next update.
 //
 // A row is stored from the update in which its key is admitted (TableOptions::min_count) until it
-// is idle (idle_updates). The value of a row that is not stored follows from its key, so a read
-// never stores anything. Which rows are stored depends only on the updates so far.
+// is idle (idle_updates). Until then the updates that touch its key are counted; a count that is
+// idle begins anew. The value of a row that is not stored follows from its key, so a read never
+// stores anything. Which rows are stored depends only on the updates so far.
 //
 // For one thread at a time.
 class Bucket : public ContributionSum {
@@ -87,18 +88,14 @@ class Bucket : public ContributionSum {
   };
   // The rows that the newest update changed, as they were. The index gives the place of each key.
   struct Undo {
-    enum Before : uint8_t {
-      kAbsent,   // the index did not hold the key
-      kCounted,  // the key was counted
-      kStored,   // it had a row
-      kIdle,     // it had an idle row, and is counted now
-    };
-    bool had_row(size_t place) const { return before[place] == kStored || before[place] == kIdle; }
+    bool had_row(size_t place) const {
+      return entries[place].stamp != 0 && entries[place].has_row();
+    }
     RowIndex index;
     std::vector<uint64_t> keys;
-    std::vector<Before> before;
-    std::vector<uint32_t> stamps;
-    std::vector<float> rows;
+    // The keys' entries; the stamp of a key that the index did not hold is 0.
+    std::vector<RowIndex::Entry> entries;
+    std::vector<float> rows;  // undefined for keys that had none
 
     float* row(size_t place, size_t row_floats) { return rows.data() + place * row_floats; }
     uint64_t bytes() const;
@@ -110,9 +107,9 @@ class Bucket : public ContributionSum {
   // Does what Apply does, with the mutex of the rows.
   bool UpdateRows(const Step& step);
   bool ApplyBlock(size_t begin, size_t end, const TableUpdater::Update& update, uint64_t version);
-  // Counts the key at this place of the undo list and returns its new row, or null if it is not
-  // admitted yet.
-  float* Admit(size_t place, uint32_t stamp);
+  // Counts the key at this place of the undo list, which had no row at this version, and returns its
+  // new row, or null if it is not admitted yet.
+  float* Admit(size_t place, uint64_t version);
   void RollBack(size_t num_keys);
   void RemoveSomeIdle(size_t num_entries, uint64_t oldest_readable);
   const float* ReadUndo(size_t place, uint64_t version) const;

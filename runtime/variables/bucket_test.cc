@@ -87,7 +87,8 @@ class SimpleBucket {
     update.scale = 1.0f / static_cast<float>(examples);
     for (const auto& [key, sum] : sums) {
       Row& row = rows_[key];
-      if (!row.floats.empty() && IsIdle(row, version_)) row = Row();
+      if (IsIdle(row, version_)) row = Row();
+      row.touched = version_ + 1;
       if (row.floats.empty()) {
         if (++row.count < updater_.options().min_count) continue;
         row.floats.resize(updater_.row_floats());
@@ -95,7 +96,6 @@ class SimpleBucket {
       }
       float* const floats = row.floats.data();
       ASSERT_TRUE(updater_.Apply(update, sum.data(), {&floats, 1}, &scratch_));
-      row.touched = version_ + 1;
     }
     ++version_;
   }
@@ -119,10 +119,19 @@ class SimpleBucket {
     return stored;
   }
 
+  // The count of each key that is not stored, and the version that touched it.
+  std::map<uint64_t, std::pair<uint32_t, uint64_t>> Counted() const {
+    std::map<uint64_t, std::pair<uint32_t, uint64_t>> counted;
+    for (const auto& [key, row] : rows_) {
+      if (row.floats.empty() && !IsIdle(row, version_)) counted[key] = {row.count, row.touched};
+    }
+    return counted;
+  }
+
  private:
   bool IsIdle(const Row& row, uint64_t version) const {
     const uint32_t most = updater_.options().idle_updates;
-    return most > 0 && version > row.touched + most;
+    return most > 0 && row.count > 0 && version > row.touched + most;
   }
 
   const TableUpdater& updater_;
@@ -205,12 +214,21 @@ std::map<uint64_t, std::vector<float>> Stored(const BucketRows& saved) {
   return stored;
 }
 
+std::map<uint64_t, std::pair<uint32_t, uint64_t>> Counted(const BucketRows& saved) {
+  std::map<uint64_t, std::pair<uint32_t, uint64_t>> counted;
+  for (size_t i = 0; i < saved.counted_keys.size(); ++i) {
+    counted[saved.counted_keys[i]] = {saved.counts[i], saved.counted_touched[i]};
+  }
+  return counted;
+}
+
 void ExpectSame(const BucketRows& one, const BucketRows& other) {
   EXPECT_EQ(one.keys, other.keys);
   EXPECT_EQ(one.touched, other.touched);
   EXPECT_EQ(one.rows, other.rows);
   EXPECT_EQ(one.counted_keys, other.counted_keys);
   EXPECT_EQ(one.counts, other.counts);
+  EXPECT_EQ(one.counted_touched, other.counted_touched);
 }
 
 class BucketTest : public ::testing::Test {
@@ -317,6 +335,7 @@ TEST_P(BucketRuleTest, HasTheBytesOfItsDefinitionWhateverTheOrderOfArrival) {
       }
     }
     ASSERT_EQ(Stored(bucket_->Save()), simple.Stored()) << "step " << step;
+    ASSERT_EQ(Counted(bucket_->Save()), simple.Counted()) << "step " << step;
     for (const Held& one : held) {
       ExpectSame(one.cut->ReadAll(), one.rows);
       EXPECT_EQ(one.cut->size().rows, one.rows.keys.size());
@@ -409,9 +428,8 @@ TEST_F(BucketTest, ACheckpointOfRowsAndCountsContinuesWithTheSameBytes) {
     PushOne(step, contributions[step], bucket_.get());
     PushOne(step, contributions[step], &copy);
   }
-  EXPECT_EQ(Stored(copy.Save()), Stored(bucket_->Save()));
-  EXPECT_EQ(copy.Save().counted_keys, bucket_->Save().counted_keys);
-  EXPECT_EQ(copy.Save().counts, bucket_->Save().counts);
+  ExpectSame(copy.Save(), bucket_->Save());
+  EXPECT_FALSE(copy.Save().counts.empty());
 }
 
 TEST_F(BucketTest, ACutKeepsOnlyTheRowsThatChange) {
@@ -479,7 +497,7 @@ TEST_F(BucketTest, ARowsMemoryIsReusedAfterALoad) {
 
 TEST_F(BucketTest, RowsOfVersionZeroAreStored) {
   Make(Options(OptimizerKind::kSgd));
-  const BucketRows given{{1, 2}, {0, 0}, std::vector<float>(2 * kDim, 1), {}, {}};
+  const BucketRows given{{1, 2}, {0, 0}, std::vector<float>(2 * kDim, 1), {}, {}, {}};
   ASSERT_OK(bucket_->Load(0, given, 1));
   EXPECT_EQ(bucket_->Read(0, 2), std::vector<float>(kDim, 1));
   ExpectSame(bucket_->Save(), given);
@@ -511,7 +529,7 @@ TEST(SortByKeyTest, SortsKeysOfAllSizes) {
 
 TEST_F(BucketTest, RowsThatCannotBeThoseOfABucketAreRefused) {
   Make(Options(OptimizerKind::kSgd));
-  const BucketRows good{{1, 2}, {3, 4}, std::vector<float>(2 * kDim, 1), {7}, {1}};
+  const BucketRows good{{1, 2}, {3, 4}, std::vector<float>(2 * kDim, 1), {7}, {1}, {4}};
   EXPECT_OK(bucket_->Load(4, good, 1));
   const auto refused = [&](const BucketRows& rows) {
     return bucket_->Load(4, rows, 1).code() == absl::StatusCode::kDataLoss;
@@ -528,6 +546,15 @@ TEST_F(BucketTest, RowsThatCannotBeThoseOfABucketAreRefused) {
   bad = good;
   bad.counted_keys = {2};
   EXPECT_TRUE(refused(bad)) << "a stored key that is counted too";
+  bad = good;
+  bad.counts[0] = UINT32_MAX;
+  EXPECT_TRUE(refused(bad)) << "a count above all bounds";
+  bad = good;
+  bad.counted_touched[0] = 5;
+  EXPECT_TRUE(refused(bad)) << "a key that was counted at a later version";
+  bad = good;
+  bad.counted_touched.clear();
+  EXPECT_TRUE(refused(bad)) << "a count without its version";
   bad = good;
   bad.rows[0] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_TRUE(refused(bad)) << "not a number";
@@ -550,12 +577,55 @@ TEST_F(BucketTest, RowsThatComeAndGoReuseTheirMemory) {
   EXPECT_EQ(counts_.rows(), bucket_->rows().num_rows());
 }
 
+// A stream of keys that hardly ever come again, most of which are never admitted.
+TEST_F(BucketTest, CountsThatAreIdleTakeNoMemory) {
+  TableOptions options = Options(OptimizerKind::kAdagrad);
+  options.min_count = 3;
+  options.idle_updates = 5;
+  Make(options);
+  uint64_t bytes = 0;
+  for (uint64_t step = 0; step < 400; ++step) {
+    Contribution one;
+    for (uint64_t i = 0; i < 100; ++i) one.keys.push_back(step * 100 + i);
+    one.gradients.assign(one.keys.size() * kDim, 1);
+    PushOne(step, one, bucket_.get());
+    if (step == 100) bytes = bucket_->rows().bytes();
+  }
+  EXPECT_EQ(bucket_->rows().num_rows(), 0u);
+  EXPECT_LE(bucket_->rows().bytes(), 2 * bytes);
+  EXPECT_EQ(bucket_->Save().counted_keys.size(), 600u);
+}
+
+TEST_F(BucketTest, ACountThatIsIdleBeginsAnew) {
+  TableOptions options = Options(OptimizerKind::kAdagrad);
+  options.min_count = 3;
+  options.idle_updates = 2;
+  Make(options);
+  const Contribution key{{7}, std::vector<float>(kDim, 1), 1};
+  for (uint64_t step = 0; step < 2; ++step) PushOne(step, key, bucket_.get());
+  EXPECT_THAT(bucket_->Save().counts, ElementsAre(2));
+  EXPECT_THAT(bucket_->Save().counted_touched, ElementsAre(2));
+  const std::shared_ptr<BucketCut> cut = bucket_->Cut();
+  for (uint64_t step = 2; step < 5; ++step) PushOne(step, Contribution(), bucket_.get());
+  EXPECT_TRUE(bucket_->Save().counts.empty());
+  EXPECT_THAT(cut->ReadAll().counts, ElementsAre(2));
+  EXPECT_EQ(cut->Select(1).counted.size(), 1u);
+  EXPECT_EQ(cut->Select(2).counted.size(), 0u);
+  for (uint64_t step = 5; step < 7; ++step) PushOne(step, key, bucket_.get());
+  EXPECT_THAT(bucket_->Save().counts, ElementsAre(2));
+  EXPECT_EQ(bucket_->rows().num_rows(), 0u);
+  PushOne(7, key, bucket_.get());
+  EXPECT_EQ(bucket_->rows().num_rows(), 1u);
+  EXPECT_TRUE(bucket_->Save().counts.empty());
+  EXPECT_THAT(cut->ReadAll().counts, ElementsAre(2));
+}
+
 TEST_F(BucketTest, TheCountsOfATableAreTheSumsOfItsBuckets) {
   TableOptions options = Options(OptimizerKind::kAdagrad);
   options.min_count = 2;
   Make(options);
   SyncBucket other(updater_.get(), pool_, &counts_);
-  ASSERT_OK(other.Load(0, {{1, 2}, {0, 0}, std::vector<float>(4 * kDim, 1), {}, {}}, 1));
+  ASSERT_OK(other.Load(0, {{1, 2}, {0, 0}, std::vector<float>(4 * kDim, 1), {}, {}, {}}, 1));
   EXPECT_EQ(counts_.rows(), 2u);
   for (uint64_t step = 0; step < 200; ++step) {
     PushOne(step, RandomContribution(3000, 100), bucket_.get());

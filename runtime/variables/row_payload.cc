@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
 #include "ml/optim/all_finite.h"
+#include "runtime/tables/row_index.h"
 
 namespace shoal {
 namespace {
@@ -70,7 +72,8 @@ absl::Status CheckBucketRows(const BucketRows& rows, uint64_t version, size_t ro
   };
   if (rows.touched.size() != rows.keys.size() ||
       rows.rows.size() != rows.keys.size() * row_floats ||
-      rows.counts.size() != rows.counted_keys.size()) {
+      rows.counts.size() != rows.counted_keys.size() ||
+      rows.counted_touched.size() != rows.counted_keys.size()) {
     return damaged("has arrays of lengths that do not fit each other");
   }
   if (!Rise(rows.keys) || !Rise(rows.counted_keys)) return damaged("has keys that do not rise");
@@ -78,8 +81,13 @@ absl::Status CheckBucketRows(const BucketRows& rows, uint64_t version, size_t ro
   std::set_intersection(rows.keys.begin(), rows.keys.end(), rows.counted_keys.begin(),
                         rows.counted_keys.end(), std::back_inserter(both));
   if (!both.empty()) return damaged("counts a key that has a row");
-  for (const uint32_t touched : rows.touched) {
-    if (touched > version) return damaged("has a row of a later version");
+  for (const std::vector<uint32_t>* touched : {&rows.touched, &rows.counted_touched}) {
+    for (const uint32_t one : *touched) {
+      if (one > version) return damaged("has a row of a later version");
+    }
+  }
+  for (const uint32_t count : rows.counts) {
+    if (count > RowIndex::kMostCount) return damaged("has a count that cannot be");
   }
   if (!AllFinite(rows.rows.data(), rows.rows.size())) {
     return damaged("has numbers that are not finite");

@@ -95,6 +95,7 @@ void TryBucket(const TableUpdater& updater, absl::string_view input) {
   const auto num_counted = static_cast<size_t>(TakeChoice(&input, 16));
   if (!take(&rows.keys, num_keys) || !take(&rows.touched, num_keys) ||
       !take(&rows.counted_keys, num_counted) || !take(&rows.counts, num_counted) ||
+      !take(&rows.counted_touched, num_counted) ||
       !take(&rows.rows, input.size() / sizeof(float))) {
     return;
   }

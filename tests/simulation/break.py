@@ -74,9 +74,8 @@ CHANGES = {
             'if (touched != nullptr && !IsBroken("an undo is forgotten")) row = ReadUndo',
         ),
         (
-            "if (count < updater_.options().min_count) {",
-            """if (count + (IsBroken("a key is admitted a step early") ? 1 : 0) <
-      updater_.options().min_count) {""",
+            "count >= updater_.options().min_count;",
+            'count + (IsBroken("a key is admitted a step early") ? 1 : 0) >= updater_.options().min_count;',
         ),
         (
             "IsIdle(entry->stamp, version)) {",
@@ -109,15 +108,13 @@ CHANGES = {
     ],
     "runtime/checkpoint/bucket_delta.cc": [
         (
-            "uint64_t{layer.touched[place]} + idle_updates) continue;",
-            'uint64_t{layer.touched[place]} + idle_updates &&\n'
-            '        !IsBroken("a delta keeps removed rows")) {\n      continue;\n    }',
+            "uint64_t{newest->touched()} + idle_updates;",
+            'uint64_t{newest->touched()} + idle_updates &&\n'
+            '        !IsBroken("a delta keeps removed rows");',
         ),
         (
-            "  rows.counted_keys = layers.back().counted_keys;\n",
-            """  if (layers.size() > 1 && IsBroken("a delta has no counts")) return rows;
-  rows.counted_keys = layers.back().counted_keys;
-""",
+            "if (!has_row()) {",
+            'if (!has_row() && IsBroken("a delta has no counts")) return;\n    if (!has_row()) {',
         ),
         (
             "  size_t num_rows = 0, num_floats = 0;\n",

@@ -82,7 +82,7 @@ TableLedger::TableLedger(const SimulatedTables* tables, const SliceTable* slices
 
 bool TableLedger::HasExpired(const Table& table, const Row& row, uint64_t version) const {
   const uint64_t most = table.updater->options().idle_updates;
-  return most > 0 && !row.floats.empty() && version - row.touched > most;
+  return most > 0 && row.count > 0 && version - row.touched > most;
 }
 
 std::vector<float> TableLedger::ValueOf(const Table& table, uint64_t key, uint64_t version) const {
@@ -146,12 +146,12 @@ void TableLedger::Update(Table* table, const Sums& sums, const TableUpdater::Upd
     if (HasExpired(*table, row, version)) row = Row();
     const std::vector<BatchKey>& batches = sums.batches.at(key);
     row.batches.insert(row.batches.end(), batches.begin(), batches.end());
+    row.touched = version + 1;
     if (row.floats.empty()) {
       if (++row.count < table->updater->options().min_count) continue;
       row.floats.resize(table->updater->row_floats());
       table->updater->FillInitialRow(key, row.floats.data());
     }
-    row.touched = version + 1;
     float* const floats = row.floats.data();
     table->updater->Apply(update, sums.gradients.data() + i * table->updater->dim(), {&floats, 1},
                           &scratch);
@@ -180,6 +180,7 @@ std::string TableLedger::Compare(uint32_t slice, uint64_t version, const BucketR
       return absl::StrCat("key ", key, ": ", what, "; it was touched by the batches ",
                           TextOf(row.batches));
     };
+    if (HasExpired(table, row, version)) continue;
     if (row.floats.empty()) {
       if (c >= saved.counted_keys.size() || saved.counted_keys[c] != key) {
         return wrong("its count is missing, or there is another one before");
@@ -187,10 +188,13 @@ std::string TableLedger::Compare(uint32_t slice, uint64_t version, const BucketR
       if (saved.counts[c] != row.count) {
         return wrong(absl::StrCat("counted ", saved.counts[c], " times, not ", row.count));
       }
+      if (saved.counted_touched[c] != row.touched) {
+        return wrong(
+            absl::StrCat("counted last at ", saved.counted_touched[c], ", not at ", row.touched));
+      }
       ++c;
       continue;
     }
-    if (HasExpired(table, row, version)) continue;
     if (r >= saved.keys.size() || saved.keys[r] != key) {
       return wrong("its row is missing, or there is another one before");
     }
@@ -227,6 +231,10 @@ std::string CheckCountedRows(const v1::VariableSpec& table,
     const uint32_t count = saved.counts[i];
     if (count == 0 || count >= min_count || count > touches || (!may_expire && count != touches)) {
       return absl::StrCat("key ", key, " is counted ", count, " times instead of ", touches);
+    }
+    const uint64_t last = saved.counted_touched[i];
+    if (last == 0 || last > version || (idle > 0 && version - last > idle)) {
+      return absl::StrCat("key ", key, " was counted at ", last, " of ", version);
     }
   }
   for (size_t i = 0; i < saved.keys.size(); ++i) {
