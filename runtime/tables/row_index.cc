@@ -131,6 +131,7 @@ void RowIndex::Erase(uint64_t key) {
 }
 
 void RowIndex::Clear() {
+  if (new_.filled == 0 && old_.capacity == 0) return;
   FreePart(&old_);
   moved_ = 0;
   left_ = 0;

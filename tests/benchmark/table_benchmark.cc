@@ -26,6 +26,7 @@
 #include "ml/data/ragged_rows.h"
 #include "proto/v1/variable.pb.h"
 #include "runtime/plan/slice_table.h"
+#include "runtime/tables/row_index.h"
 #include "runtime/tables/row_slabs.h"
 #include "runtime/tables/table_updater.h"
 #include "runtime/tables/table_use.h"
@@ -180,6 +181,26 @@ void MeasureBatchKeys(int rounds) {
       milliseconds[milliseconds.size() / 2], kExamples * kTables, kTables, rows / kDifferent);
 }
 
+// Measures how long the longest insertions take while an index grows.
+void MeasureGrowth() {
+  constexpr uint64_t kKeys = 20'000'000;
+  RowIndex index;
+  std::vector<int64_t> longest;
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    const int64_t begin = CpuNanos();
+    index.Insert(MixBits(i), 0, 1);
+    const int64_t nanos = CpuNanos() - begin;
+    if (nanos > 100'000) longest.push_back(nanos);
+  }
+  std::sort(longest.rbegin(), longest.rend());
+  std::printf("\nan index of %lu keys: %zu insertions of more than 0.1 ms, the longest of", kKeys,
+              longest.size());
+  for (size_t i = 0; i < std::min<size_t>(longest.size(), 5); ++i) {
+    std::printf(" %.2f", static_cast<double>(longest[i]) / 1e6);
+  }
+  std::printf(" ms\n");
+}
+
 int Main(int argc, char** argv) {
   int rounds = 5;
   int milliseconds = 300;
@@ -216,6 +237,7 @@ int Main(int argc, char** argv) {
   std::printf("dim 16, millions of rows per second:             read     push   update\n");
   for (const auto& table : tables) table->Print();
   MeasureBatchKeys(std::max(rounds, 1));
+  MeasureGrowth();
   return 0;
 }
 
