@@ -113,6 +113,7 @@ absl::Status GraphProgram::DeclareTables() {
   RETURN_IF_ERROR(tables_.Declare(*train_.graph, options_.fields, options_.run,
                                   static_cast<uint32_t>(variables_.size())));
   RETURN_IF_ERROR(tables_.CheckReads(*evaluate_.graph, options_.fields));
+  RETURN_IF_ERROR(tables_.CheckEntries(options_.run));
   if (tables_.empty()) return absl::OkStatus();
   variables_.insert(variables_.end(), tables_.specs().begin(), tables_.specs().end());
   contribution_of_.resize(variables_.size());

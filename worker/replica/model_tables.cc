@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 #include "base/status_macros.h"
 #include "ml/nn/feature_names.h"
@@ -70,6 +71,24 @@ absl::Status ModelTables::Declare(const Graph& graph, const std::vector<FieldSpe
       if (std::count(lookups.fields.begin(), lookups.fields.end(), *field) > 0) continue;
       lookups.fields.push_back(*field);
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ModelTables::CheckEntries(const v1::RunConfig& run) const {
+  for (const v1::TableConfig& entry : run.table()) {
+    const bool is_used =
+        std::any_of(specs_.begin(), specs_.end(), [&entry](const v1::VariableSpec& spec) {
+          return StandsFor(entry.name(), spec.name());
+        });
+    if (is_used) continue;
+    const std::string tables =
+        absl::StrJoin(specs_, ", ", [](std::string* text, const v1::VariableSpec& spec) {
+          absl::StrAppend(text, spec.name());
+        });
+    return absl::InvalidArgumentError(absl::StrCat(
+        "table: the run file has settings of \"", entry.name(), "\", but the model reads ",
+        tables.empty() ? "no tables" : "only " + tables, "; correct its name, or drop the entry"));
   }
   return absl::OkStatus();
 }

@@ -32,6 +32,10 @@ class ModelTables {
   // field that the training graph does not read.
   absl::Status CheckReads(const Graph& graph, const std::vector<FieldSpec>& fields) const;
 
+  // Returns InvalidArgument if the run file has settings of a table that the model does not read: a
+  // misspelt name would leave the right table with the settings of the model.
+  absl::Status CheckEntries(const v1::RunConfig& run) const;
+
   bool empty() const { return lookups_.empty(); }
   const std::vector<v1::VariableSpec>& specs() const { return specs_; }
   const std::vector<TableLookups>& lookups() const { return lookups_; }

@@ -277,5 +277,16 @@ TEST(ModelTablesTest, TablesThatDoNotFitAreRefused) {
       HasSubstr("\"clicked\" are read from table item only without is_training"));
 }
 
+TEST(ModelTablesTest, SettingsOfATableThatTheModelDoesNotReadAreRefused) {
+  const auto error = [](bool with_table, const char* extra) {
+    return std::string(Make(Bags(with_table), "/cpu:0", extra).status().message());
+  };
+  EXPECT_THAT(error(true, "table { name: 'itme' dim: 2 }"),
+              HasSubstr("table: the run file has settings of \"itme\", but the model reads only "
+                        "item; correct its name"));
+  EXPECT_THAT(error(false, "table { name: 'item' dim: 2 }"), HasSubstr("reads no tables"));
+  EXPECT_EQ(error(true, "table { name: 'it*' dim: 2 }"), "");
+}
+
 }  // namespace
 }  // namespace shoal
