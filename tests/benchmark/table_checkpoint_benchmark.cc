@@ -8,12 +8,13 @@
 #include <cstdio>
 #include <iterator>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -129,8 +130,8 @@ class Benchmark {
     base_bytes_ = Save(described, *store, ++version, /*one_of=*/1'000'000'000, &base, &base_time_);
     for (size_t i = 0; i < std::size(kOneOf); ++i) {
       bytes_[i] = Save(described, *store, ++version, kOneOf[i], &base, &times_[i]);
-      all_bytes_ = base_bytes_ + bytes_[0] + bytes_[1] + bytes_[2];
     }
+    all_bytes_ = std::accumulate(std::begin(bytes_), std::end(bytes_), base_bytes_);
     request_.set_checkpoint(described.DirectoryOf(version));
     for (size_t i = 0; i < std::size(kNumPs); ++i) Restore(lineage + 1, kNumPs[i], &restores_[i]);
     CHECK_OK(RemoveTree(*files_, flags_.directory));
@@ -140,18 +141,18 @@ class Benchmark {
     const double row_bytes = 12 + 2.0 * flags_.dim * sizeof(float);
     const double megabytes = static_cast<double>(base_bytes_) / 1e6;
     const double seconds = base_time_.Median();
-    std::printf("%d rows of dim %d, Adagrad, %d buckets\n", flags_.rows, flags_.dim, kBuckets);
+    std::printf("%lu rows of dim %u, Adagrad, %u buckets\n", flags_.rows, flags_.dim, kBuckets);
     std::printf("all rows:       %9.1f MB, %.3f s, %.2f GB/s\n", megabytes, seconds,
                 megabytes / 1e3 / seconds);
     for (size_t i = 0; i < std::size(kOneOf); ++i) {
       const auto touched = static_cast<double>(touched_[i]);
-      std::printf("1 row of %-6d %9.1f MB, %.3f s, %.3f bytes for each of the rows touched\n",
+      std::printf("1 row of %-6lu %9.1f MB, %.3f s, %.3f bytes for each byte of the rows touched\n",
                   kOneOf[i], static_cast<double>(bytes_[i]) / 1e6, times_[i].Median(),
                   static_cast<double>(bytes_[i]) / (touched * row_bytes));
     }
     for (size_t i = 0; i < std::size(kNumPs); ++i) {
       const double restore = restores_[i].Median();
-      std::printf("restore onto %d: %9.1f MB, %.3f s, %.2f GB/s\n", kNumPs[i],
+      std::printf("restore onto %u: %9.1f MB, %.3f s, %.2f GB/s\n", kNumPs[i],
                   static_cast<double>(all_bytes_) / 1e6, restore,
                   static_cast<double>(all_bytes_) / 1e9 / restore);
     }
