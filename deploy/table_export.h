@@ -29,8 +29,8 @@ struct ExportedTable {
 // directory, which is created if necessary: bucket by bucket, in each bucket by rising key. A '/'
 // in a table's name becomes '.'. If `since` is not null, writes only the rows that are not in that
 // checkpoint or have another value there, and TABLE.removed.npy with the keys of the rows that
-// exist only there; else it removes the TABLE.removed.npy of an earlier export. Returns FailedPrecondition if the checkpoint has no tables, or if `since` is
-// not of the same tables.
+// exist only there; else it removes the TABLE.removed.npy of an earlier export. Returns
+// FailedPrecondition if the checkpoint has no tables, or if `since` is not of the same tables.
 absl::StatusOr<std::vector<ExportedTable>> ExportTables(FileSystem& file_system,
                                                         Checkpoint& checkpoint, Checkpoint* since,
                                                         const std::string& directory);

@@ -18,11 +18,12 @@ absl::Status CheckTables(const MemoryNeed& need, absl::Span<const TableUse> tabl
                          const MemoryBounds& bounds, bool are_all) {
   const uint64_t bytes = SumBytes(tables);
   if (bytes + need.total() <= bounds.limit.bytes) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "the rows of this ps's tables need ", are_all ? "" : "more than ", InMebibytes(bytes), " and everything else ",
-      need.Describe(), ", but ", bounds.limit.set_by, " allows ", InMebibytes(bounds.limit.bytes),
-      "; use more ps tasks (--num_ps_tasks), a larger --ps_memory, or machines with "
-      "more memory"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("the rows of this ps's tables need ", are_all ? "" : "more than ",
+                   InMebibytes(bytes), " and everything else ", need.Describe(), ", but ",
+                   bounds.limit.set_by, " allows ", InMebibytes(bounds.limit.bytes),
+                   "; use more ps tasks (--num_ps_tasks), a larger --ps_memory, or machines with "
+                   "more memory"));
 }
 
 absl::Status BoundedSlices::FillBucket(uint32_t slice, BucketContents* contents) {

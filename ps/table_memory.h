@@ -31,7 +31,8 @@ absl::Status CheckTables(const MemoryNeed& need, absl::Span<const TableUse> tabl
 // has loaded more than its machine holds cannot refuse it any more. For one thread at a time.
 class BoundedSlices : public SliceSource {
  public:
-  // `source` must outlive the object. `check` is called before each bucket; its error ends the load.
+  // `source` must outlive the object. `check` is called before each bucket, and its error ends the
+  // load.
   BoundedSlices(SliceSource* source, std::function<absl::Status()> check)
       : source_(*source), check_(std::move(check)) {}
 

@@ -74,8 +74,8 @@ class ShardWriter {
 
   // Writes, syncs and renames both files and syncs the directory, so that they survive a crash.
   // Errors are ResourceExhausted (disk full), AlreadyExists (another process wrote this shard with
-  // other contents), Cancelled (see StopIf), and others of the disk. After an error the files must not be used, and another
-  // ShardWriter may write them again.
+  // other contents), Cancelled (see StopIf), and others of the disk. After an error the files must
+  // not be used, and another ShardWriter may write them again.
   absl::StatusOr<v1::ShardFile> Finish();
 
  private:
@@ -115,7 +115,7 @@ class ShardWriter {
   const BucketRows* open_rows_ = nullptr;
   std::map<std::string, std::string> metadata_;
   std::function<bool()> should_stop_;  // may be null
-  std::string gathered_;  // pieces of a tensor that do not follow each other in memory
+  std::string gathered_;               // pieces of a tensor that do not follow each other in memory
 };
 
 }  // namespace shoal

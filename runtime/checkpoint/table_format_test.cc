@@ -39,8 +39,7 @@ absl::Status Without(const std::string& part, FileSystem& disk, const std::strin
   std::vector<SafetensorsEntry> kept;
   for (SafetensorsEntry& tensor : header.tensors) {
     if (absl::EndsWith(tensor.name, "|" + part)) continue;
-    const std::string content =
-        bytes.substr(data_begin + tensor.begin, tensor.end - tensor.begin);
+    const std::string content = bytes.substr(data_begin + tensor.begin, tensor.end - tensor.begin);
     tensor.begin = data.size();
     data += content;
     tensor.end = data.size();

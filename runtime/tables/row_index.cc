@@ -20,13 +20,9 @@ constexpr size_t kGroup = 32;
 // Marks an entry whose key was erased: probes continue behind it.
 constexpr uint32_t kErased = UINT32_MAX;
 
-bool IsErased(const RowIndex::Entry& entry) {
-  return entry.stamp == 0 && entry.number == kErased;
-}
+bool IsErased(const RowIndex::Entry& entry) { return entry.stamp == 0 && entry.number == kErased; }
 
-bool IsFree(const RowIndex::Entry& entry) {
-  return entry.stamp == 0 && entry.number != kErased;
-}
+bool IsFree(const RowIndex::Entry& entry) { return entry.stamp == 0 && entry.number != kErased; }
 
 size_t MostFilled(size_t capacity) { return capacity - capacity * 3 / 20; }
 

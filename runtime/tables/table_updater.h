@@ -30,8 +30,8 @@ struct TableOptions {
   double clip_by_value = 0;
   double l2 = 0;  // adds l2 * value to the gradient of a touched row, after clipping
   InitializerSpec initializer;
-  // A row is stored once this many updates have touched its key; 0 and 1: from the first on. At most
-  // 2^30.
+  // A row is stored once this many updates have touched its key; 0 and 1: from the first on. It is
+  // at most 2^30.
   uint32_t min_count = 0;
   // A row that more than `idle_updates` updates of its bucket did not touch is dropped: its value
   // is the initial one again. The count of a key without a row begins anew. 0: never.

@@ -107,8 +107,8 @@ class Bucket : public ContributionSum {
   // Does what Apply does, with the mutex of the rows.
   bool UpdateRows(const Step& step);
   bool ApplyBlock(size_t begin, size_t end, const TableUpdater::Update& update, uint64_t version);
-  // Counts the key at this place of the undo list, which had no row at this version, and returns its
-  // new row, or null if it is not admitted yet.
+  // Counts the key at this place of the undo list, which had no row at this version, and returns
+  // its new row, or null if it is not admitted yet.
   float* Admit(size_t place, uint64_t version);
   void RollBack(size_t num_keys);
   void RemoveSomeIdle(size_t num_entries, uint64_t oldest_readable);

@@ -170,8 +170,8 @@ class Benchmark {
         SliceStore::Create(options, {&spec_, 1}, table_, owned).value());
   }
 
-  // Makes this version by a step that touches one row of so many, and writes its checkpoint. Returns
-  // the bytes of the shard.
+  // Makes this version by a step that touches one row of so many, and writes its checkpoint.
+  // Returns the bytes of the shard.
   uint64_t Save(const SnapshotLineage& lineage, PartitionedStore& store, uint64_t version,
                 uint64_t one_of, RowsBase* base, Times* times) {
     CHECK(!store.RequestCut(version).passed);

@@ -124,8 +124,9 @@ class Table {
 
   void Print() {
     const double micros = Median(&micros_), rows = Median(&rows_);
+    const auto bytes = static_cast<double>(pool_->bytes() + counts_.bytes());
     std::printf("%12lu %14.0f %14.2f %14.1f %14.0f\n", num_rows_, rows, micros,
-                rows / kExamples / micros, static_cast<double>(pool_->bytes() + counts_.bytes()) / 1e6);
+                rows / kExamples / micros, bytes / 1e6);
   }
 
  private:

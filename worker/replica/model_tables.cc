@@ -77,10 +77,9 @@ absl::Status ModelTables::Declare(const Graph& graph, const std::vector<FieldSpe
 
 absl::Status ModelTables::CheckEntries(const v1::RunConfig& run) const {
   for (const v1::TableConfig& entry : run.table()) {
-    const bool is_used =
-        std::any_of(specs_.begin(), specs_.end(), [&entry](const v1::VariableSpec& spec) {
-          return StandsFor(entry.name(), spec.name());
-        });
+    const bool is_used = std::any_of(
+        specs_.begin(), specs_.end(),
+        [&entry](const v1::VariableSpec& spec) { return StandsFor(entry.name(), spec.name()); });
     if (is_used) continue;
     const std::string tables =
         absl::StrJoin(specs_, ", ", [](std::string* text, const v1::VariableSpec& spec) {
