@@ -20,36 +20,12 @@
 #include "runtime/tables/bucket_rows.h"
 #include "runtime/tables/stored_rows.h"
 #include "runtime/tables/table_use.h"
-#include "runtime/variables/row_payload.h"
-#include "runtime/variables/staging_pool.h"
-#include "runtime/variables/step_contributions.h"
-#include "runtime/variables/sync_slice.h"
+#include "runtime/variables/bucket_testing.h"
 
 namespace shoal {
 namespace {
 
 using ::testing::ElementsAre;
-
-constexpr uint32_t kDim = 5;
-constexpr uint64_t kSeed = 7;
-constexpr float kRate = 0.1f;
-
-TableOptions Options(OptimizerKind kind) {
-  TableOptions options;
-  options.name = "item";
-  options.dim = kDim;
-  options.optimizer.kind = kind;
-  options.initializer = NormalInitializer(0, 0.5);
-  return options;
-}
-
-struct Contribution {
-  std::vector<uint64_t> keys;
-  std::vector<float> gradients;
-  uint32_t examples = 1;
-
-  RowGradients view() const { return {keys, gradients.data()}; }
-};
 
 // The definition of a bucket, row by row, with nothing shared and nothing reused.
 class SimpleBucket {
@@ -70,9 +46,9 @@ class SimpleBucket {
       for (size_t i = 0; i < one.keys.size(); ++i) {
         std::vector<float>& sum = sums[one.keys[i]];
         const bool is_first = sum.empty();
-        sum.resize(kDim);
-        for (size_t e = 0; e < kDim; ++e) {
-          const float term = static_cast<float>(one.examples) * one.gradients[i * kDim + e];
+        sum.resize(kBucketDim);
+        for (size_t e = 0; e < kBucketDim; ++e) {
+          const float term = static_cast<float>(one.examples) * one.gradients[i * kBucketDim + e];
           sum[e] = is_first ? term : sum[e] + term;
         }
       }
@@ -83,7 +59,7 @@ class SimpleBucket {
     }
     TableUpdater::Update update;
     update.step = static_cast<int64_t>(version_) + 1;
-    update.learning_rate = kRate;
+    update.learning_rate = kBucketRate;
     update.scale = 1.0f / static_cast<float>(examples);
     for (const auto& [key, sum] : sums) {
       Row& row = rows_[key];
@@ -101,12 +77,12 @@ class SimpleBucket {
   }
 
   std::vector<float> Read(uint64_t key) const {
-    std::vector<float> value(kDim);
+    std::vector<float> value(kBucketDim);
     const auto row = rows_.find(key);
     if (row == rows_.end() || row->second.floats.empty() || IsIdle(row->second, version_)) {
       updater_.FillInitialValue(key, value.data());
     } else {
-      std::copy_n(row->second.floats.begin(), kDim, value.begin());
+      std::copy_n(row->second.floats.begin(), kBucketDim, value.begin());
     }
     return value;
   }
@@ -140,70 +116,6 @@ class SimpleBucket {
   std::map<uint64_t, Row> rows_;
 };
 
-// A bucket with the bookkeeping of its slice, as SliceStore combines them.
-class SyncBucket {
- public:
-  SyncBucket(const TableUpdater* updater, const std::shared_ptr<SlabPool>& pool,
-             TableCounts* counts)
-      : bucket_(updater, pool, counts) {}
-
-  absl::Status Load(uint64_t version, const BucketRows& rows, uint32_t num_positions) {
-    sync_.Reset(version, version, num_positions);
-    contributions_.Restart(8, &staging_);
-    return bucket_.Load(version, rows);
-  }
-  uint64_t version() const { return sync_.version(); }
-  const Bucket& rows() const { return bucket_; }
-  std::shared_ptr<BucketCut> Cut() const { return bucket_.Cut(version()); }
-  BucketRows Save() const { return Cut()->ReadAll(); }
-
-  PushOutcome Push(uint64_t step, uint32_t position, const Contribution& one) {
-    std::vector<char> bytes(RowPayloadBytes(one.keys.size(), kDim));
-    EncodeRows(one.view(), kDim, bytes.data());
-    const Payload payload{ContributionKind::kRows, bytes.data(), bytes.size()};
-    switch (sync_.Classify(step, position)) {
-      case SyncSlice::Arrival::kDuplicate:
-        return PushOutcome::kDuplicate;
-      case SyncSlice::Arrival::kAhead:
-        return PushOutcome::kAhead;
-      case SyncSlice::Arrival::kLater:
-        EXPECT_TRUE(contributions_.Keep(position, payload, one.examples));
-        return PushOutcome::kAccepted;
-      case SyncSlice::Arrival::kNext:
-        contributions_.AddNext(payload, one.examples);
-        return PushOutcome::kAccepted;
-    }
-    return PushOutcome::kNone;
-  }
-  // Returns whether the step has all positions that are not skipped.
-  bool IsComplete(const std::set<uint32_t>& skipped = {}) {
-    return contributions_.AddReady([&](uint32_t position) { return skipped.count(position) > 0; });
-  }
-  bool Apply(uint32_t num_positions_of_next_step) {
-    const bool makes_value = sync_.num_added() > 0;
-    const Bucket::Step step{version(), sync_.value_version(), kRate, contributions_.MeanScale()};
-    if (makes_value && !bucket_.Apply(step)) return false;
-    sync_.Advance(makes_value, num_positions_of_next_step);
-    return true;
-  }
-  bool IsReadable(uint64_t version) const {
-    return sync_.Find(version) == SyncSlice::Value::kCurrent ||
-           sync_.Find(version) == SyncSlice::Value::kPrevious;
-  }
-  std::vector<float> Read(uint64_t version, uint64_t key) const {
-    std::vector<float> value(kDim);
-    bucket_.Read(version, sync_.Find(version) == SyncSlice::Value::kPrevious, {&key, 1},
-                 value.data());
-    return value;
-  }
-
- private:
-  Bucket bucket_;
-  SyncSlice sync_{8};
-  StagingPool staging_{1 << 20};
-  StepContributions contributions_{&sync_, &bucket_};
-};
-
 std::map<uint64_t, std::vector<float>> Stored(const BucketRows& saved) {
   std::map<uint64_t, std::vector<float>> stored;
   const size_t row_floats = saved.keys.empty() ? 0 : saved.rows.size() / saved.keys.size();
@@ -222,49 +134,6 @@ std::map<uint64_t, std::pair<uint32_t, uint64_t>> Counted(const BucketRows& save
   return counted;
 }
 
-void ExpectSame(const BucketRows& one, const BucketRows& other) {
-  EXPECT_EQ(one.keys, other.keys);
-  EXPECT_EQ(one.touched, other.touched);
-  EXPECT_EQ(one.rows, other.rows);
-  EXPECT_EQ(one.counted_keys, other.counted_keys);
-  EXPECT_EQ(one.counts, other.counts);
-  EXPECT_EQ(one.counted_touched, other.counted_touched);
-}
-
-class BucketTest : public ::testing::Test {
- protected:
-  void Make(const TableOptions& options, uint32_t positions = 1) {
-    updater_ = TableUpdater::Create(options, kSeed).value();
-    pool_ = std::make_shared<SlabPool>(updater_->row_floats());
-    bucket_ = std::make_unique<SyncBucket>(updater_.get(), pool_, &counts_);
-    ASSERT_OK(bucket_->Load(0, BucketRows(), positions));
-  }
-
-  uint64_t Random(uint64_t bound) { return RandomBelow(kSeed, ++drawn_, bound); }
-
-  Contribution RandomContribution(uint64_t num_keys, uint64_t size) {
-    std::set<uint64_t> keys;
-    while (keys.size() < size) keys.insert(Random(num_keys) * 0x123456789abcdef1u);
-    Contribution made;
-    made.keys.assign(keys.begin(), keys.end());
-    made.gradients.resize(size * kDim);
-    FillNormal(kSeed, drawn_ += size * kDim, absl::MakeSpan(made.gradients));
-    made.examples = 1 + static_cast<uint32_t>(Random(4));
-    return made;
-  }
-
-  static void PushOne(uint64_t step, const Contribution& one, SyncBucket* bucket) {
-    ASSERT_EQ(bucket->Push(step, 0, one), PushOutcome::kAccepted);
-    ASSERT_TRUE(bucket->Apply(1));
-  }
-
-  std::unique_ptr<TableUpdater> updater_;
-  std::shared_ptr<SlabPool> pool_;
-  TableCounts counts_;
-  std::unique_ptr<SyncBucket> bucket_;
-  uint64_t drawn_ = 0;
-};
-
 struct Rule {
   const char* name;
   OptimizerKind kind;
@@ -281,7 +150,7 @@ class BucketRuleTest : public BucketTest, public ::testing::WithParamInterface<R
 TEST_P(BucketRuleTest, HasTheBytesOfItsDefinitionWhateverTheOrderOfArrival) {
   constexpr uint32_t kPositions = 4;
   constexpr uint64_t kNumKeys = 700;
-  TableOptions options = Options(GetParam().kind);
+  TableOptions options = BucketOptions(GetParam().kind);
   options.rowwise = GetParam().rowwise;
   options.l2 = GetParam().l2;
   options.min_count = GetParam().min_count;
@@ -366,19 +235,19 @@ INSTANTIATE_TEST_SUITE_P(
     [](const ::testing::TestParamInfo<Rule>& info) { return std::string(info.param.name); });
 
 TEST_F(BucketTest, ARowThatWasNeverTouchedIsAFunctionOfSeedTableAndKey) {
-  Make(Options(OptimizerKind::kSgd));
+  Make(BucketOptions(OptimizerKind::kSgd));
   const std::vector<float> value = bucket_->Read(0, 5);
   EXPECT_EQ(bucket_->rows().num_rows(), 0u);
   EXPECT_NE(value, bucket_->Read(0, 6));
-  TableOptions other = Options(OptimizerKind::kSgd);
+  TableOptions other = BucketOptions(OptimizerKind::kSgd);
   other.name = "user";
-  std::vector<float> of_other(kDim);
-  TableUpdater::Create(other, kSeed).value()->FillInitialValue(5, of_other.data());
+  std::vector<float> of_other(kBucketDim);
+  TableUpdater::Create(other, kBucketSeed).value()->FillInitialValue(5, of_other.data());
   EXPECT_NE(value, of_other);
 }
 
 TEST_F(BucketTest, AStepThatTouchesNothingStillMakesAVersion) {
-  Make(Options(OptimizerKind::kSgd));
+  Make(BucketOptions(OptimizerKind::kSgd));
   PushOne(0, Contribution(), bucket_.get());
   EXPECT_EQ(bucket_->version(), 1u);
   EXPECT_EQ(bucket_->Push(0, 0, Contribution()), PushOutcome::kDuplicate);
@@ -388,19 +257,19 @@ TEST_F(BucketTest, AStepThatTouchesNothingStillMakesAVersion) {
 }
 
 TEST_F(BucketTest, AnUpdateThatIsNotFiniteChangesNothing) {
-  TableOptions options = Options(OptimizerKind::kAdagrad);
+  TableOptions options = BucketOptions(OptimizerKind::kAdagrad);
   options.min_count = 2;
   Make(options);
   Contribution many;
   for (uint64_t key = 0; key < 200; ++key) many.keys.push_back(key);
-  many.gradients.assign(many.keys.size() * kDim, 1);
+  many.gradients.assign(many.keys.size() * kBucketDim, 1);
   for (uint64_t step = 0; step < 2; ++step) PushOne(step, many, bucket_.get());
   const std::shared_ptr<BucketCut> cut = bucket_->Cut();
   const BucketCut::Selection selection = cut->Select(std::nullopt);
   const BucketRows before = cut->ReadAll();
   ASSERT_EQ(before.keys.size(), 200u);
   many.keys.back() = 500;  // a key that is only counted
-  many.gradients[150 * kDim] = 3e38f;
+  many.gradients[150 * kBucketDim] = 3e38f;
   ASSERT_EQ(bucket_->Push(2, 0, many), PushOutcome::kAccepted);
   EXPECT_FALSE(bucket_->Apply(1));
   const BucketRows after = bucket_->Save();
@@ -414,7 +283,7 @@ TEST_F(BucketTest, AnUpdateThatIsNotFiniteChangesNothing) {
 }
 
 TEST_F(BucketTest, ACheckpointOfRowsAndCountsContinuesWithTheSameBytes) {
-  TableOptions options = Options(OptimizerKind::kAdam);
+  TableOptions options = BucketOptions(OptimizerKind::kAdam);
   options.min_count = 2;
   options.idle_updates = 9;
   Make(options);
@@ -432,59 +301,8 @@ TEST_F(BucketTest, ACheckpointOfRowsAndCountsContinuesWithTheSameBytes) {
   EXPECT_FALSE(copy.Save().counts.empty());
 }
 
-TEST_F(BucketTest, ACutKeepsOnlyTheRowsThatChange) {
-  Make(Options(OptimizerKind::kAdagrad));
-  const Contribution many = RandomContribution(100000, 20000);
-  PushOne(0, many, bucket_.get());
-  const BucketRows before = bucket_->Save();
-  const std::shared_ptr<BucketCut> cut = bucket_->Cut();
-  EXPECT_EQ(bucket_->rows().bytes_of_cuts(), 0u);
-  Contribution few;
-  few.keys.assign(many.keys.begin(), many.keys.begin() + 50);
-  few.gradients.assign(few.keys.size() * kDim, 1);
-  uint64_t bytes = 0;
-  for (uint64_t step = 1; step < 6; ++step) {
-    PushOne(step, few, bucket_.get());
-    if (step == 1) bytes = bucket_->rows().bytes_of_cuts();
-  }
-  EXPECT_GT(bytes, 50 * updater_->row_floats() * sizeof(float));
-  EXPECT_LT(bytes, 400 * updater_->row_floats() * sizeof(float));
-  EXPECT_EQ(bucket_->rows().bytes_of_cuts(), bytes);
-  ExpectSame(cut->ReadAll(), before);
-  EXPECT_EQ(bucket_->Cut()->Select(1).rows.size(), 50u);
-  cut->Release();
-  EXPECT_EQ(bucket_->rows().bytes_of_cuts(), 0u);
-}
-
-TEST_F(BucketTest, ACutOutlivesItsBucketAndAnotherLoad) {
-  Make(Options(OptimizerKind::kSgd));
-  PushOne(0, RandomContribution(3000, 1500), bucket_.get());
-  const BucketRows before = bucket_->Save();
-  const std::shared_ptr<BucketCut> cut = bucket_->Cut();
-  const uint64_t bytes = pool_->bytes();
-  ASSERT_OK(bucket_->Load(0, BucketRows(), 1));
-  PushOne(0, RandomContribution(3000, 1500), bucket_.get());
-  ExpectSame(cut->ReadAll(), before);
-  bucket_.reset();
-  ExpectSame(cut->ReadAll(), before);
-  EXPECT_LE(pool_->bytes(), 2 * bytes);
-}
-
-TEST_F(BucketTest, AReleasedCutKeepsNoMemory) {
-  Make(Options(OptimizerKind::kSgd));
-  PushOne(0, RandomContribution(3000, 1500), bucket_.get());
-  const std::shared_ptr<BucketCut> cut = bucket_->Cut();
-  const std::weak_ptr<SlabPool> pool = pool_;
-  bucket_.reset();
-  pool_.reset();
-  EXPECT_FALSE(pool.expired());
-  cut->Release();
-  EXPECT_TRUE(pool.expired());
-  cut->Release();
-}
-
 TEST_F(BucketTest, ARowsMemoryIsReusedAfterALoad) {
-  Make(Options(OptimizerKind::kSgd));
+  Make(BucketOptions(OptimizerKind::kSgd));
   const Contribution many = RandomContribution(100000, 20000);
   PushOne(0, many, bucket_.get());
   const uint64_t bytes = pool_->bytes();
@@ -496,14 +314,14 @@ TEST_F(BucketTest, ARowsMemoryIsReusedAfterALoad) {
 }
 
 TEST_F(BucketTest, RowsOfVersionZeroAreStored) {
-  Make(Options(OptimizerKind::kSgd));
-  const BucketRows given{{1, 2}, {0, 0}, std::vector<float>(2 * kDim, 1), {}, {}, {}};
+  Make(BucketOptions(OptimizerKind::kSgd));
+  const BucketRows given{{1, 2}, {0, 0}, std::vector<float>(2 * kBucketDim, 1), {}, {}, {}};
   ASSERT_OK(bucket_->Load(0, given, 1));
-  EXPECT_EQ(bucket_->Read(0, 2), std::vector<float>(kDim, 1));
+  EXPECT_EQ(bucket_->Read(0, 2), std::vector<float>(kBucketDim, 1));
   ExpectSame(bucket_->Save(), given);
-  PushOne(0, {{2}, std::vector<float>(kDim, 1), 1}, bucket_.get());
-  EXPECT_EQ(bucket_->Read(0, 2), std::vector<float>(kDim, 1));
-  EXPECT_EQ(bucket_->Read(1, 2), std::vector<float>(kDim, 1 - kRate));
+  PushOne(0, {{2}, std::vector<float>(kBucketDim, 1), 1}, bucket_.get());
+  EXPECT_EQ(bucket_->Read(0, 2), std::vector<float>(kBucketDim, 1));
+  EXPECT_EQ(bucket_->Read(1, 2), std::vector<float>(kBucketDim, 1 - kBucketRate));
   EXPECT_THAT(bucket_->Save().touched, ElementsAre(0, 1));
 }
 
@@ -528,8 +346,8 @@ TEST(SortByKeyTest, SortsKeysOfAllSizes) {
 }
 
 TEST_F(BucketTest, RowsThatCannotBeThoseOfABucketAreRefused) {
-  Make(Options(OptimizerKind::kSgd));
-  const BucketRows good{{1, 2}, {3, 4}, std::vector<float>(2 * kDim, 1), {7}, {1}, {4}};
+  Make(BucketOptions(OptimizerKind::kSgd));
+  const BucketRows good{{1, 2}, {3, 4}, std::vector<float>(2 * kBucketDim, 1), {7}, {1}, {4}};
   EXPECT_OK(bucket_->Load(4, good, 1));
   const auto refused = [&](const BucketRows& rows) {
     return bucket_->Load(4, rows, 1).code() == absl::StatusCode::kDataLoss;
@@ -561,14 +379,14 @@ TEST_F(BucketTest, RowsThatCannotBeThoseOfABucketAreRefused) {
 }
 
 TEST_F(BucketTest, RowsThatComeAndGoReuseTheirMemory) {
-  TableOptions options = Options(OptimizerKind::kAdagrad);
+  TableOptions options = BucketOptions(OptimizerKind::kAdagrad);
   options.idle_updates = 3;
   Make(options);
   uint64_t bytes = 0;
   for (uint64_t step = 0; step < 400; ++step) {
     Contribution one;
     for (uint64_t i = 0; i < 100; ++i) one.keys.push_back(step * 100 + i);
-    one.gradients.assign(one.keys.size() * kDim, 1);
+    one.gradients.assign(one.keys.size() * kBucketDim, 1);
     PushOne(step, one, bucket_.get());
     if (step == 100) bytes = bucket_->rows().bytes();
   }
@@ -577,55 +395,12 @@ TEST_F(BucketTest, RowsThatComeAndGoReuseTheirMemory) {
   EXPECT_EQ(counts_.rows(), bucket_->rows().num_rows());
 }
 
-// A stream of keys that hardly ever come again, most of which are never admitted.
-TEST_F(BucketTest, CountsThatAreIdleTakeNoMemory) {
-  TableOptions options = Options(OptimizerKind::kAdagrad);
-  options.min_count = 3;
-  options.idle_updates = 5;
-  Make(options);
-  uint64_t bytes = 0;
-  for (uint64_t step = 0; step < 400; ++step) {
-    Contribution one;
-    for (uint64_t i = 0; i < 100; ++i) one.keys.push_back(step * 100 + i);
-    one.gradients.assign(one.keys.size() * kDim, 1);
-    PushOne(step, one, bucket_.get());
-    if (step == 100) bytes = bucket_->rows().bytes();
-  }
-  EXPECT_EQ(bucket_->rows().num_rows(), 0u);
-  EXPECT_LE(bucket_->rows().bytes(), 2 * bytes);
-  EXPECT_EQ(bucket_->Save().counted_keys.size(), 600u);
-}
-
-TEST_F(BucketTest, ACountThatIsIdleBeginsAnew) {
-  TableOptions options = Options(OptimizerKind::kAdagrad);
-  options.min_count = 3;
-  options.idle_updates = 2;
-  Make(options);
-  const Contribution key{{7}, std::vector<float>(kDim, 1), 1};
-  for (uint64_t step = 0; step < 2; ++step) PushOne(step, key, bucket_.get());
-  EXPECT_THAT(bucket_->Save().counts, ElementsAre(2));
-  EXPECT_THAT(bucket_->Save().counted_touched, ElementsAre(2));
-  const std::shared_ptr<BucketCut> cut = bucket_->Cut();
-  for (uint64_t step = 2; step < 5; ++step) PushOne(step, Contribution(), bucket_.get());
-  EXPECT_TRUE(bucket_->Save().counts.empty());
-  EXPECT_THAT(cut->ReadAll().counts, ElementsAre(2));
-  EXPECT_EQ(cut->Select(1).counted.size(), 1u);
-  EXPECT_EQ(cut->Select(2).counted.size(), 0u);
-  for (uint64_t step = 5; step < 7; ++step) PushOne(step, key, bucket_.get());
-  EXPECT_THAT(bucket_->Save().counts, ElementsAre(2));
-  EXPECT_EQ(bucket_->rows().num_rows(), 0u);
-  PushOne(7, key, bucket_.get());
-  EXPECT_EQ(bucket_->rows().num_rows(), 1u);
-  EXPECT_TRUE(bucket_->Save().counts.empty());
-  EXPECT_THAT(cut->ReadAll().counts, ElementsAre(2));
-}
-
 TEST_F(BucketTest, TheCountsOfATableAreTheSumsOfItsBuckets) {
-  TableOptions options = Options(OptimizerKind::kAdagrad);
+  TableOptions options = BucketOptions(OptimizerKind::kAdagrad);
   options.min_count = 2;
   Make(options);
   SyncBucket other(updater_.get(), pool_, &counts_);
-  ASSERT_OK(other.Load(0, {{1, 2}, {0, 0}, std::vector<float>(4 * kDim, 1), {}, {}, {}}, 1));
+  ASSERT_OK(other.Load(0, {{1, 2}, {0, 0}, std::vector<float>(4 * kBucketDim, 1), {}, {}, {}}, 1));
   EXPECT_EQ(counts_.rows(), 2u);
   for (uint64_t step = 0; step < 200; ++step) {
     PushOne(step, RandomContribution(3000, 100), bucket_.get());
@@ -640,10 +415,10 @@ TEST_F(BucketTest, TheCountsOfATableAreTheSumsOfItsBuckets) {
 }
 
 TEST_F(BucketTest, KeysThatAreReadAreCountedAndWhetherTheyHaveARow) {
-  Make(Options(OptimizerKind::kSgd));
-  PushOne(0, {{3, 5}, std::vector<float>(2 * kDim, 1)}, bucket_.get());
+  Make(BucketOptions(OptimizerKind::kSgd));
+  PushOne(0, {{3, 5}, std::vector<float>(2 * kBucketDim, 1)}, bucket_.get());
   EXPECT_EQ(counts_.keys_read(), 0u);
-  std::vector<float> values(3 * kDim);
+  std::vector<float> values(3 * kBucketDim);
   const std::vector<uint64_t> keys = {3, 4, 5};
   bucket_->rows().Read(1, false, keys, values.data());
   EXPECT_EQ(counts_.keys_read(), 3u);
