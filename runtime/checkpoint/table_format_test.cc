@@ -4,18 +4,23 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "base/crc32c.h"
 #include "base/faulty_file_system.h"
+#include "base/file_system.h"
 #include "base/status_macros.h"
 #include "base/status_matchers.h"
+#include "proto/v1/checkpoint.pb.h"
 #include "runtime/checkpoint/block_checksums.h"
 #include "runtime/checkpoint/bucket_tensors.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpoint_testing.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/checkpoint/safetensors.h"
+#include "runtime/plan/slice_table.h"
+#include "runtime/tables/bucket_rows.h"
 
 namespace shoal {
 namespace {

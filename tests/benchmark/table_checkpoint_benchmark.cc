@@ -22,6 +22,7 @@
 #include "base/file_system.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "proto/v1/checkpoint.pb.h"
 #include "proto/v1/chief_service.pb.h"
 #include "proto/v1/parameter_service.pb.h"
 #include "proto/v1/variable.pb.h"
@@ -31,10 +32,12 @@
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/plan/slice_table.h"
 #include "runtime/plan/step_plan.h"
+#include "runtime/tables/table_use.h"
 #include "runtime/variables/partitioned_store.h"
 #include "runtime/variables/row_payload.h"
 #include "runtime/variables/slice_source.h"
 #include "runtime/variables/slice_store.h"
+#include "runtime/variables/slice_store_events.h"
 
 namespace shoal {
 namespace {
