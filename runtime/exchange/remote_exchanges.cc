@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "base/log.h"
-#include "proto/v1/identity.pb.h"
 #include "runtime/cluster/task.h"
 #include "runtime/exchange/exchange_attempts.h"
+#include "runtime/exchange/exchange_flight.h"
 #include "runtime/rpc/refused_connection.h"
 #include "runtime/rpc/retry.h"
 
@@ -19,58 +18,11 @@ namespace {
 // uses its flight while `done` runs.
 constexpr int kFlightsPerGroup = VariableStore::kMaxExchangesPerGroup + 1;
 
-// The pause before room is requested again from a ps that did not park the request.
-constexpr absl::Duration kBusyWait = absl::Milliseconds(2);
-constexpr absl::Duration kLongestBusyWait = absl::Milliseconds(50);
-constexpr absl::Duration kFirstWait = absl::Milliseconds(20);
-constexpr absl::Duration kLongestWait = absl::Seconds(1);
 constexpr absl::Duration kComplainEvery = absl::Seconds(10);
 // The time between two checks of channels that are still used.
 constexpr absl::Duration kLookAgain = absl::Milliseconds(10);
 
 }  // namespace
-
-// The memory of one exchange under way.
-class RemoteExchanges::Flight : public BulkCall {
- public:
-  Flight(RemoteExchanges* store, const ExchangeGroup* group, uint64_t seed, bool probe)
-      : store_(store),
-        ps(group->ps),
-        is_probe(probe),
-        attempts(&store->table_, group),
-        wait(seed, kFirstWait, kLongestWait),
-        busy_wait(seed, kBusyWait, kLongestBusyWait) {}
-
-  void OnReply(const absl::Status& status, absl::string_view reply_header,
-               PayloadReader* payload) override {
-    store_->OnReply(this, status, reply_header, payload);
-  }
-
- private:
-  RemoteExchanges* const store_;
-
- public:
-  const uint32_t ps;
-  const bool is_probe;  // Has no caller: it is over when the ps has answered, whatever the lineage.
-  // Owned by the thread that advances the flight.
-  ExchangeAttempts attempts;
-  Done done;
-  v1::Identity identity;
-  Backoff wait;
-  Backoff busy_wait;
-  absl::Time started;
-  absl::Time sent;
-  bool with_checksums = true;
-  // With the store's lock.
-  Stage stage = Stage::kFree;
-  uint64_t lineage = 0;
-  std::shared_ptr<BulkChannel> channel;  // The attempt under way.
-  uint64_t sends = 0;                    // Over all exchanges: names an attempt.
-  bool cut_short = false;
-  uint64_t queued = 0;  // kWaiting: its number among those that wait for a call to end; 0: another.
-  absl::Time wake;
-  absl::Time complain;  // about a ps that still does not take it
-};
 
 RemoteExchanges::RemoteExchanges(const SliceTable& table, Options options, const Clock* clock,
                                  std::function<void()> on_due)
@@ -99,7 +51,9 @@ RemoteExchanges::~RemoteExchanges() = default;
 absl::Status RemoteExchanges::WhyStopped(const Flight& flight) const {
   if (closing_) return absl::CancelledError("the store is shut down");
   if (flight.is_probe) return absl::OkStatus();
-  if (!has_view_ || flight.lineage != view_.lineage) return absl::AbortedError("moved");
+  if (!links_.has_view() || flight.lineage != links_.view().lineage) {
+    return absl::AbortedError("moved");
+  }
   return absl::OkStatus();
 }
 
@@ -137,11 +91,12 @@ std::vector<RemoteExchanges::Way> RemoteExchanges::CheckWays() {
   MutexLock lock(&mutex_);
   if (closing_) return {};
   for (const auto& flight : flights_) {
-    if (!flight->is_probe || flight->stage != Stage::kFree || flight->ps >= ways_.size()) continue;
-    if (ways_[flight->ps].is_proven || channels_[flight->ps] == nullptr) continue;
+    if (!flight->is_probe || flight->stage != Stage::kFree) continue;
+    if (flight->ps >= links_.ways().size() || links_.ways()[flight->ps].is_proven) continue;
+    if (links_.channel(flight->ps) == nullptr) continue;
     Exchange exchange;
     exchange.group = static_cast<uint32_t>(flight->attempts.group() - options_.groups.data());
-    exchange.lineage = view_.lineage;
+    exchange.lineage = links_.view().lineage;
     exchange.pull = true;
     exchange.versions_only = true;
     ++active_;
@@ -154,24 +109,16 @@ std::vector<RemoteExchanges::Way> RemoteExchanges::CheckWays() {
     on_due_();
   }
   // A ps without slices is never asked for anything.
-  std::vector<Way> ways(ways_.size(), Way{/*is_proven=*/true});
+  std::vector<Way> ways(links_.ways().size(), Way{/*is_proven=*/true});
   for (const auto& flight : flights_) {
-    if (flight->is_probe && flight->ps < ways.size()) ways[flight->ps] = ways_[flight->ps];
+    if (flight->is_probe && flight->ps < ways.size()) ways[flight->ps] = links_.ways()[flight->ps];
   }
   return ways;
 }
 
 void RemoteExchanges::NoteWay(const Flight& flight, bool answered) {
-  // Another process is there now, or the attempt was ended by us.
-  if (flight.ps >= channels_.size() || flight.channel != channels_[flight.ps]) return;
-  if (!answered && (flight.cut_short || closing_)) return;
-  Way& way = ways_[flight.ps];
-  if (answered) {
-    way = Way{/*is_proven=*/true, clock_->Now(), absl::InfiniteFuture()};
-  } else {
-    // It may have answered others since this attempt was sent.
-    way.silent_since = std::min(way.silent_since, std::max(flight.sent, way.answered));
-  }
+  if (!answered && (flight.cut_short || closing_)) return;  // We have ended the attempt.
+  links_.NoteResult(flight.ps, flight.channel, answered, flight.sent, clock_->Now());
 }
 
 void RemoteExchanges::Send(Flight* flight) {
@@ -180,7 +127,7 @@ void RemoteExchanges::Send(Flight* flight) {
   uint64_t send = 0;
   {
     MutexLock lock(&mutex_);
-    if (flight->ps < channels_.size()) channel = channels_[flight->ps];
+    channel = links_.channel(flight->ps);
     if (channel != nullptr && num_calls_[flight->ps] >= kMaxCallsOfPs) {
       flight->stage = Stage::kWaiting;
       flight->wake = absl::InfiniteFuture();
@@ -188,15 +135,16 @@ void RemoteExchanges::Send(Flight* flight) {
       return;
     }
     if (channel != nullptr) {
-      receiver_incarnation = view_.ps_incarnations[flight->ps];
+      receiver_incarnation = links_.incarnation(flight->ps);
       ++num_calls_[flight->ps];
     }
-    flight->identity.set_term(view_.term);
-    flight->identity.set_view(view_.view);
+    const StoreView& view = links_.view();
+    flight->identity.set_term(view.term);
+    flight->identity.set_view(view.view);
     flight->channel = channel;
     flight->cut_short = false;
     flight->sent = clock_->Now();
-    flight->identity.set_lineage(flight->is_probe ? view_.lineage : flight->lineage);
+    flight->identity.set_lineage(flight->is_probe ? view.lineage : flight->lineage);
     send = ++flight->sends;
   }
   if (channel == nullptr) {
@@ -299,7 +247,7 @@ void RemoteExchanges::LogFailure(const Flight& flight, absl::Duration age,
   std::string address;
   {
     MutexLock lock(&mutex_);
-    if (flight.ps < view_.ps_addresses.size()) address = view_.ps_addresses[flight.ps];
+    address = links_.address(flight.ps);
   }
   LOG(WARNING) << "ps/" << flight.ps << " has not accepted an exchange for "
                << absl::FormatDuration(absl::Trunc(age, absl::Seconds(1))) << ": "
@@ -332,18 +280,13 @@ void RemoteExchanges::End(Flight* flight, const absl::Status& status) {
   if (closing_) on_due_();
 }
 
-bool RemoteExchanges::IsOutdated(const StoreView& view) const {
-  const auto age = [](const StoreView& v) { return std::make_tuple(v.term, v.lineage, v.view); };
-  return closing_ || (has_view_ && age(view) < age(view_));
-}
-
 void RemoteExchanges::SetView(const StoreView& view) {
   MutexLock one_at_a_time(&setting_view_);
   std::vector<bool> moved;
   {
     MutexLock lock(&mutex_);
-    if (IsOutdated(view)) return;
-    moved = FindMoved(view);
+    if (closing_ || links_.IsOutdated(view)) return;
+    moved = links_.FindMoved(view);
   }
   // Connects without the lock, because a ps that does not answer takes a while.
   std::vector<std::shared_ptr<BulkChannel>> channels(moved.size());
@@ -353,34 +296,9 @@ void RemoteExchanges::SetView(const StoreView& view) {
   }
   MutexLock lock(&mutex_);
   if (closing_) return;
-  channels_.resize(moved.size());
-  ways_.resize(moved.size());
-  for (size_t ps = 0; ps < moved.size(); ++ps) {
-    if (!moved[ps]) continue;
-    ways_[ps] = Way();
-    if (channels_[ps] != nullptr) retired_.push_back(std::move(channels_[ps]));
-    channels_[ps] = std::move(channels[ps]);
-  }
-  has_view_ = true;
-  view_ = view;
-  view_.ps_incarnations.resize(view_.ps_addresses.size(), 0);
+  links_.Take(view, moved, std::move(channels));
   CancelStoppedFlights(moved);
   on_due_();
-}
-
-std::vector<bool> RemoteExchanges::FindMoved(const StoreView& view) const {
-  const size_t num_ps = view.ps_addresses.size();
-  std::vector<bool> moved(std::max(num_ps, channels_.size()), false);
-  const auto incarnation_of = [](const StoreView& v, size_t ps) {
-    return ps < v.ps_incarnations.size() ? v.ps_incarnations[ps] : 0;
-  };
-  for (size_t ps = 0; ps < moved.size(); ++ps) {
-    const std::string address = ps < num_ps ? view.ps_addresses[ps] : "";
-    const bool same = ps < view_.ps_addresses.size() && view_.ps_addresses[ps] == address &&
-                      incarnation_of(view_, ps) == incarnation_of(view, ps);
-    moved[ps] = !same;
-  }
-  return moved;
 }
 
 void RemoteExchanges::CancelStoppedFlights(const std::vector<bool>& ps_moved) {
@@ -398,16 +316,13 @@ void RemoteExchanges::Close() {
   MutexLock lock(&mutex_);
   closing_ = true;
   CancelStoppedFlights({});
-  for (auto& channel : channels_) {
-    if (channel != nullptr) retired_.push_back(std::move(channel));
-  }
-  channels_.clear();
+  links_.Close();
   on_due_();
 }
 
 bool RemoteExchanges::is_idle() {
   MutexLock lock(&mutex_);
-  return active_ == 0 && retired_.empty() && !dropping_;
+  return active_ == 0 && !links_.has_retired() && !dropping_;
 }
 
 void RemoteExchanges::OnCallEnded(uint32_t ps) {
@@ -445,7 +360,7 @@ absl::Time RemoteExchanges::RunDue() {
       const absl::Time now = clock_->Now();
       absl::Time wake;
       flight = NextWaiting(now, &wake);
-      if (flight == nullptr) return retired_.empty() ? wake : std::min(wake, now + kLookAgain);
+      if (flight == nullptr) return links_.has_retired() ? std::min(wake, now + kLookAgain) : wake;
       flight->stage = Stage::kSending;
       flight->queued = 0;
       stopped = WhyStopped(*flight);
@@ -462,12 +377,8 @@ void RemoteExchanges::DropRetired() {
   std::vector<std::shared_ptr<BulkChannel>> dropped;
   {
     MutexLock lock(&mutex_);
-    for (auto& channel : retired_) {
-      // No thread is about to start a call on it, and none can take another reference.
-      if (channel.use_count() == 1) dropped.push_back(std::move(channel));
-    }
+    dropped = links_.TakeUnused();
     if (dropped.empty()) return;
-    retired_.erase(std::remove(retired_.begin(), retired_.end(), nullptr), retired_.end());
     dropping_ = true;
   }
   dropped.clear();

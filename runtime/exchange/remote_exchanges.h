@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "runtime/exchange/ps_links.h"
 #include "runtime/plan/slice_table.h"
 #include "runtime/transport/bulk.h"
 #include "runtime/variables/variable_store.h"
@@ -53,13 +54,7 @@ class RemoteExchanges {
   void Start(const Exchange& exchange, VariableStore::Done done);
   void SetView(const StoreView& view);
 
-  // The state of the link to one ps, in the incarnation that the view names.
-  struct Way {
-    bool is_proven = false;                      // The ps has answered.
-    absl::Time answered = absl::InfinitePast();  // When it last answered.
-    // The time of the first call since its last answer.
-    absl::Time silent_since = absl::InfiniteFuture();
-  };
+  using Way = PsLinks::Way;
   // Returns the links, indexed by ps of the view. Also asks each ps that has not answered for its
   // versions, until it does.
   std::vector<Way> CheckWays();
@@ -102,9 +97,6 @@ class RemoteExchanges {
   absl::Status WhyStopped(const Flight& flight) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CancelStoppedFlights(const std::vector<bool>& ps_moved)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool IsOutdated(const StoreView& view) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns flags, indexed by ps: whether its address or incarnation differs in `view`.
-  std::vector<bool> FindMoved(const StoreView& view) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // A call to the ps has ended; starts the next flight that waits for that.
   void OnCallEnded(uint32_t ps) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -119,20 +111,14 @@ class RemoteExchanges {
   Mutex setting_view_;  // Held by SetView while it connects; taken before mutex_.
   Mutex mutex_;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
-  bool has_view_ ABSL_GUARDED_BY(mutex_) = false;
-  StoreView view_ ABSL_GUARDED_BY(mutex_);
-  // Indexed by ps; may be null.
-  std::vector<std::shared_ptr<BulkChannel>> channels_ ABSL_GUARDED_BY(mutex_);
-  // Channels to former addresses of ps. Only RunDue destroys them, because its caller holds no lock
-  // that a reply might need.
-  std::vector<std::shared_ptr<BulkChannel>> retired_ ABSL_GUARDED_BY(mutex_);
+  // Only RunDue destroys channels, because its caller holds no lock that a reply might need.
+  PsLinks links_ ABSL_GUARDED_BY(mutex_);
   bool dropping_ ABSL_GUARDED_BY(mutex_) = false;             // RunDue is destroying channels.
   std::vector<BusyStep> busy_steps_ ABSL_GUARDED_BY(mutex_);  // indexed by group
   // Indexed by ps: calls under way on channels.
   std::vector<int> num_calls_ ABSL_GUARDED_BY(mutex_);
   // Numbers the flights that wait for a call to end.
   uint64_t last_queued_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::vector<Way> ways_ ABSL_GUARDED_BY(mutex_);  // indexed by ps
   // kFlightsPerGroup for each group, in order, then one for each ps, which asks whether the ps
   // answers.
   std::vector<std::unique_ptr<Flight>> flights_;

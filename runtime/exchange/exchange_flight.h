@@ -1,0 +1,71 @@
+// The memory of an exchange of RemoteExchanges; for remote_exchanges.cc only.
+#ifndef SHOAL_RUNTIME_EXCHANGE_EXCHANGE_FLIGHT_H_
+#define SHOAL_RUNTIME_EXCHANGE_EXCHANGE_FLIGHT_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+#include "proto/v1/identity.pb.h"
+#include "runtime/exchange/exchange_attempts.h"
+#include "runtime/exchange/remote_exchanges.h"
+#include "runtime/rpc/retry.h"
+#include "runtime/transport/bulk.h"
+#include "runtime/variables/variable_store.h"
+
+namespace shoal {
+
+// One exchange under way: the call that carries its attempts, and when the next one is due.
+class RemoteExchanges::Flight : public BulkCall {
+ public:
+  Flight(RemoteExchanges* store, const ExchangeGroup* group, uint64_t seed, bool probe)
+      : store_(store),
+        ps(group->ps),
+        is_probe(probe),
+        attempts(&store->table_, group),
+        wait(seed, kFirstWait, kLongestWait),
+        busy_wait(seed, kBusyWait, kLongestBusyWait) {}
+
+  void OnReply(const absl::Status& status, absl::string_view reply_header,
+               PayloadReader* payload) override {
+    store_->OnReply(this, status, reply_header, payload);
+  }
+
+ private:
+  // The pause before room is requested again from a ps that did not park the request.
+  static constexpr absl::Duration kBusyWait = absl::Milliseconds(2);
+  static constexpr absl::Duration kLongestBusyWait = absl::Milliseconds(50);
+  static constexpr absl::Duration kFirstWait = absl::Milliseconds(20);
+  static constexpr absl::Duration kLongestWait = absl::Seconds(1);
+
+  RemoteExchanges* const store_;
+
+ public:
+  const uint32_t ps;
+  const bool is_probe;  // Has no caller: it is over when the ps has answered, whatever the lineage.
+  // Owned by the thread that advances the flight.
+  ExchangeAttempts attempts;
+  Done done;
+  v1::Identity identity;
+  Backoff wait;
+  Backoff busy_wait;
+  absl::Time started;
+  absl::Time sent;
+  bool with_checksums = true;
+  // With the store's lock.
+  Stage stage = Stage::kFree;
+  uint64_t lineage = 0;
+  std::shared_ptr<BulkChannel> channel;  // The attempt under way.
+  uint64_t sends = 0;                    // Over all exchanges: names an attempt.
+  bool cut_short = false;
+  uint64_t queued = 0;  // kWaiting: its number among those that wait for a call to end; 0: another.
+  absl::Time wake;
+  absl::Time complain;  // about a ps that still does not take it
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_EXCHANGE_EXCHANGE_FLIGHT_H_
