@@ -6,14 +6,16 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
 #include "base/crc32c.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
 #include "proto/v1/bulk.pb.h"
+#include "ps/exchange_checks.h"
+#include "ps/pulled_rows.h"
 #include "ps/scratch_pool.h"
+#include "ps/value_checksums.h"
 #include "runtime/variables/metric_messages.h"
 
 namespace shoal {
@@ -26,35 +28,6 @@ constexpr absl::Duration kLongestPark = absl::Seconds(30);
 constexpr size_t kAlignment = 64;
 
 }  // namespace
-
-// Checksums of the values that are pulled now: many workers pull the same ones. Thread-safe.
-class ValueChecksums {
- public:
-  uint32_t Of(uint32_t slice, uint64_t lineage, const PullAnswer& answer) {
-    {
-      MutexLock lock(&mutex_);
-      if (slice >= entries_.size()) entries_.resize(slice + 1);
-      const Entry& entry = entries_[slice];
-      if (entry.lineage == lineage && entry.value_version == answer.value_version) {
-        return entry.crc32c;
-      }
-    }
-    const VersionBuffer& value = *answer.value;
-    const uint32_t crc32c = Crc32c(value.data(), value.size() * sizeof(float));
-    MutexLock lock(&mutex_);
-    entries_[slice] = {lineage, answer.value_version, crc32c};
-    return crc32c;
-  }
-
- private:
-  struct Entry {
-    uint64_t lineage = UINT64_MAX;
-    uint64_t value_version = UINT64_MAX;
-    uint32_t crc32c = 0;
-  };
-  Mutex mutex_;
-  std::vector<Entry> entries_ ABSL_GUARDED_BY(mutex_);
-};
 
 // A pool of Work objects. The one that was used last is taken first, because its scratch memory is
 // still in the cache.
@@ -111,10 +84,6 @@ class ExchangeService::Work : public PullWaiter, public ShardStrand::Job {
 
  private:
   absl::Status Check();
-  absl::Status CheckPushes();
-  absl::Status CheckPulls();
-  // Reads the keys of pulled buckets, and makes room for their rows' values.
-  absl::Status TakeKeys();
   void AddRows(size_t index, v1::ExchangeResponse::Pull* pull);
   void AskForRoom();
   absl::Status PushAll();
@@ -137,8 +106,7 @@ class ExchangeService::Work : public PullWaiter, public ShardStrand::Job {
   v1::ExchangeResponse response_;
   std::vector<uint32_t> pushed_slices_;
   std::vector<uint32_t> busy_missing_;
-  std::vector<uint64_t> keys_;  // The keys of all pulled buckets.
-  std::vector<float> values_;   // The values of the rows of these keys.
+  PulledRows pulled_rows_;
   ParameterShard::Access access_;
   BatchReport report_;
   bool is_whole_ = false;  // The payload has as many bytes as the pushes say.
@@ -206,104 +174,13 @@ absl::Status ExchangeService::Work::Check() {
   }
   ASSIGN_OR_RETURN(access_,
                    pool_->shard->Enter(request_.identity(), request_.receiver_incarnation()));
-  RETURN_IF_ERROR(TakeKeys());
-  RETURN_IF_ERROR(CheckPushes());
-  return CheckPulls();
-}
-
-absl::Status ExchangeService::Work::TakeKeys() {
-  rows.clear();
-  if (request_.pull_keys().empty()) return absl::OkStatus();
-  if (request_.pull_keys_size() != request_.pulls_size()) {
-    return absl::InvalidArgumentError(absl::StrCat("pull_keys: ", request_.pull_keys_size(),
-                                                   " numbers for ", request_.pulls_size(),
-                                                   " pulls"));
-  }
-  uint64_t num_keys = 0;
-  for (const uint32_t count : request_.pull_keys()) num_keys += count;
-  if (num_keys * sizeof(uint64_t) > call_->payload()->remaining()) {
-    return absl::DataLossError("the keys of a pull arrived incomplete");
-  }
-  keys_.resize(num_keys);
-  uint32_t crc32c = 0;
-  call_->payload()->Copy(keys_.data(), num_keys * sizeof(uint64_t),
-                         with_checksums_ ? &crc32c : nullptr);
-  if (with_checksums_ && num_keys > 0 && crc32c != request_.pull_keys_crc32c()) {
-    return absl::DataLossError("the keys of a pull arrived damaged");
-  }
-  const SliceTable& table = *access_.table;
-  uint64_t num_values = 0;
-  const uint64_t* keys = keys_.data();
-  for (int i = 0; i < request_.pulls_size(); ++i) {
-    const uint32_t slice = request_.pulls(i);
-    const uint32_t count = request_.pull_keys(i);
-    if (slice >= table.size() || !table[slice].is_bucket) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("pull_keys: slice ", slice, " is not a bucket of a table"));
-    }
-    for (uint32_t k = 0; k < count; ++k) {
-      if (table.BucketOf(table[slice].variable, keys[k]) == slice) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("pull_keys: key ", keys[k], " is not of bucket ", slice));
-    }
-    rows.push_back({keys, count, nullptr});
-    keys += count;
-    num_values += count * table.row_elements_of(table[slice].variable);
-  }
-  if (num_values * sizeof(float) > pool_->max_payload_bytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("pull_keys: rows of ", num_values * sizeof(float),
-                     " bytes in one call, at most ", pool_->max_payload_bytes));
-  }
-  values_.resize(num_values);
-  float* values = values_.data();
-  for (RowPull& row : rows) {
-    row.values = values;
-    const uint32_t slice = request_.pulls(static_cast<int>(&row - rows.data()));
-    values += row.num_keys * table.row_elements_of(table[slice].variable);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ExchangeService::Work::CheckPushes() {
-  pushed_slices_.clear();
-  uint64_t bytes = 0;
-  for (const v1::ExchangeRequest::Push& push : request_.pushes()) {
-    if (push.kind() == v1::CONTRIBUTION_KIND_UNSPECIFIED ||
-        !v1::ContributionKind_IsValid(push.kind())) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("slice ", push.slice(), ": no contribution has ", "kind ", push.kind()));
-    }
-    pushed_slices_.push_back(push.slice());
-    bytes += push.payload_bytes();
-  }
+  const ParameterShard& shard = *pool_->shard;
+  RETURN_IF_ERROR(pulled_rows_.Take(request_, *access_.table, pool_->max_payload_bytes,
+                                    with_checksums_, call_->payload(), &rows));
+  RETURN_IF_ERROR(CheckPushes(request_, shard, access_, &pushed_slices_));
   // A truncated payload cannot be divided into slices with certainty.
-  is_whole_ = bytes == call_->payload()->remaining();
-  if (pushed_slices_.empty()) return absl::OkStatus();
-  RETURN_IF_ERROR(pool_->shard->CheckExamples(access_, ToBatchKey(request_.batch()),
-                                              request_.batch_examples()));
-  return pool_->shard->CheckOwnsAll(access_, pushed_slices_);
-}
-
-absl::Status ExchangeService::Work::CheckPulls() {
-  slices.assign(request_.pulls().begin(), request_.pulls().end());
-  if (request_.asks_for_room() && !slices.empty()) {
-    return absl::InvalidArgumentError("asks_for_room: a request for room must not pull");
-  }
-  RETURN_IF_ERROR(pool_->shard->CheckOwnsAll(access_, slices));
-  uint64_t bytes = 0;
-  for (const uint32_t slice : slices) {
-    const Slice& pulled = (*access_.table)[slice];
-    if (pulled.is_bucket && rows.empty() && !request_.versions_only()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("pulls: slice ", slice, " is a bucket, whose rows are pulled by keys"));
-    }
-    if (!pulled.is_bucket) bytes += pulled.num_bytes();
-  }
-  if (!request_.versions_only() && bytes > pool_->max_payload_bytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("pulls: ", bytes, " bytes in one call, at most ", pool_->max_payload_bytes));
-  }
+  is_whole_ = PushedBytes(request_) == call_->payload()->remaining();
+  RETURN_IF_ERROR(CheckPulls(request_, shard, access_, pool_->max_payload_bytes, &slices));
   version = request_.pull_version();
   versions_only = request_.versions_only();
   park = std::min(absl::Milliseconds(request_.park_milliseconds()), kLongestPark);
