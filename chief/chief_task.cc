@@ -285,6 +285,13 @@ absl::Status ChiefTask::WriteOwnSummary(const absl::Status& status) {
     RemoveProgramValues();
   }
   if (!outcome.checkpoint_failure.empty()) summary.checkpoint_failure = outcome.checkpoint_failure;
+  v1::GetRunStatusResponse run;
+  chief_->GetRunStatus(v1::GetRunStatusRequest(), &run).IgnoreError();  // It has none.
+  for (const v1::GetRunStatusResponse::Table& table : run.tables()) {
+    TableFigures& figures = summary.tables[table.name()];
+    figures = FiguresOf(table);
+    figures.rows_per_second.reset();
+  }
   const absl::Status written = WriteSummary(options_.file_system, options_.run.out(), summary);
   WriteReport();
   return written;

@@ -20,6 +20,16 @@ constexpr size_t kKeptLosses = 1024;
 
 }  // namespace
 
+TableFigures FiguresOf(const v1::GetRunStatusResponse::Table& table) {
+  TableFigures figures;
+  figures.rows = table.rows();
+  figures.bytes = table.bytes();
+  figures.rows_per_second = table.rows_per_second();
+  figures.keys_read = table.keys_read();
+  figures.rows_found = table.rows_found();
+  return figures;
+}
+
 absl::StatusOr<std::unique_ptr<RunRecorder>> RunRecorder::Create(const Options& options) {
   const uint64_t last_line = options.synchronous ? options.first_step : UINT64_MAX;
   ASSIGN_OR_RETURN(
@@ -107,6 +117,9 @@ void RunRecorder::Record(const StepLine& line) {
     metrics.eval_named = NameMetrics(report.metric_names(), line.evaluation->metrics);
     if (!report.classifies()) metrics.eval_accuracy = TakeAccuracy(&metrics.eval_named);
     WarnOfMetrics(report, line.evaluation->metrics);
+  }
+  for (const v1::GetRunStatusResponse::Table& table : line.tables) {
+    metrics.tables[table.name()] = FiguresOf(table);
   }
   {
     MutexLock lock(&mutex_);

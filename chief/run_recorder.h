@@ -25,9 +25,13 @@
 #include "runtime/observability/metrics_file.h"
 #include "runtime/observability/progress.h"
 #include "runtime/observability/summary.h"
+#include "runtime/observability/table_figures.h"
 #include "runtime/variables/metric_sums.h"
 
 namespace shoal {
+
+// Returns the figures of a table as metrics.jsonl has them.
+TableFigures FiguresOf(const v1::GetRunStatusResponse::Table& table);
 
 // Keeps a run's records: metrics.jsonl, event files, the progress bar, the history for the page of
 // the run, and the figures of summary.json. Checkpoints are written by the functions it is given.

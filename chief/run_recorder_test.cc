@@ -212,6 +212,27 @@ TEST_F(RunRecorderTest, MetricsAreRecordedByName) {
   EXPECT_THAT(page.ToText(), Not(HasSubstr("rare")));
 }
 
+TEST_F(RunRecorderTest, ALineHasTheFiguresOfTables) {
+  StepLine line;
+  line.report.set_step(1);
+  v1::GetRunStatusResponse::Table& item = line.tables.emplace_back();
+  item.set_name("item");
+  item.set_rows(5);
+  item.set_bytes(320);
+  item.set_rows_per_second(1.5);
+  item.set_keys_read(40);
+  item.set_rows_found(30);
+  recorder_->Record(line);
+  Line(2, 10);
+  const std::string text = *ReadFile(*files_, directory_ + "/metrics.jsonl");
+  const std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_THAT(lines[0], HasSubstr("\"table:item:rows\": 5, \"table:item:bytes\": 320, "
+                                  "\"table:item:rows_per_second\": 1.5, "
+                                  "\"table:item:keys_read\": 40, \"table:item:rows_found\": 30"));
+  EXPECT_THAT(lines[1], Not(HasSubstr("table:")));
+}
+
 TEST_F(RunRecorderTest, LinesThatAreAnotherChiefsAreNotCut) {
   Line(1, 10);
   Line(2, 10);

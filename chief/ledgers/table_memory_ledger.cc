@@ -1,7 +1,6 @@
 #include "chief/ledgers/table_memory_ledger.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -14,6 +13,8 @@ namespace {
 constexpr absl::Duration kWindow = absl::Seconds(10);
 // Growth over a shorter time says little: reports come about every second.
 constexpr absl::Duration kShortestWindow = absl::Milliseconds(500);
+// The time between lines of metrics.jsonl with the tables' figures.
+constexpr absl::Duration kBetweenLines = absl::Seconds(10);
 constexpr double kWarnPart = 0.9;
 // How much time the run has for its last checkpoint: a report, and the two steps until the cut.
 constexpr double kSecondsAhead = 2;
@@ -61,6 +62,7 @@ void TableMemoryLedger::OnReport(absl::Time now, uint32_t ps, uint64_t lineage,
   if (known.lineage != lineage) known.samples.clear();
   known.lineage = lineage;
   known.memory = memory;
+  newest_report_ = now;
   Sample& sample = known.samples.emplace_back();
   sample.time = now;
   sample.used = memory.used();
@@ -137,7 +139,7 @@ std::string TableMemoryLedger::WhyFull() const {
   return "";
 }
 
-void TableMemoryLedger::Describe(v1::GetRunStatusResponse* response) const {
+std::vector<v1::GetRunStatusResponse::Table> TableMemoryLedger::Tables() const {
   std::map<std::string, v1::GetRunStatusResponse::Table> tables;
   for (const auto& [index, ps] : ps_) {
     for (const v1::PsMemory::Table& part : ps.memory.tables()) {
@@ -150,7 +152,21 @@ void TableMemoryLedger::Describe(v1::GetRunStatusResponse* response) const {
       table.set_rows_found(table.rows_found() + part.rows_found());
     }
   }
-  for (auto& [name, table] : tables) *response->add_tables() = std::move(table);
+  std::vector<v1::GetRunStatusResponse::Table> in_order;
+  for (auto& [name, table] : tables) in_order.push_back(std::move(table));
+  return in_order;
+}
+
+std::vector<v1::GetRunStatusResponse::Table> TableMemoryLedger::TakeForLine(bool is_evaluated) {
+  if (ps_.empty() || (!is_evaluated && newest_report_ - in_line_ < kBetweenLines)) return {};
+  in_line_ = newest_report_;
+  return Tables();
+}
+
+void TableMemoryLedger::Describe(v1::GetRunStatusResponse* response) const {
+  for (v1::GetRunStatusResponse::Table& table : Tables()) {
+    *response->add_tables() = std::move(table);
+  }
   response->set_memory_warning(Warning());
 }
 

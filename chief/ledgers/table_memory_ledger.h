@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/time/time.h"
 
@@ -33,6 +34,11 @@ class TableMemoryLedger {
   // Adds the tables, in the order of their names, and the warning.
   void Describe(v1::GetRunStatusResponse* response) const;
 
+  // Returns the tables, in the order of their names, for the next line of metrics.jsonl; none if no
+  // ps has reported any, or if the line is not that of an evaluated step and the reports of the last
+  // ten seconds were in a line already.
+  std::vector<v1::GetRunStatusResponse::Table> TakeForLine(bool is_evaluated);
+
  private:
   struct Sample {
     absl::Time time;
@@ -50,10 +56,13 @@ class TableMemoryLedger {
     double part() const;
     bool IsFull() const;
   };
+  std::vector<v1::GetRunStatusResponse::Table> Tables() const;
   // Returns the ps that has used the largest part of its memory; ps_ is not empty.
   const std::pair<const uint32_t, Ps>& Fullest() const;
 
   std::map<uint32_t, Ps> ps_;
+  absl::Time newest_report_ = absl::InfinitePast();
+  absl::Time in_line_ = absl::InfinitePast();  // the newest report when a line had the tables
 };
 
 }  // namespace shoal

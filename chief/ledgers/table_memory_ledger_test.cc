@@ -69,6 +69,23 @@ TEST(TableMemoryLedgerTest, AddsUpTheTablesOfAllPsAndTheirGrowth) {
   EXPECT_THAT(status.memory_warning(), IsEmpty());
 }
 
+TEST(TableMemoryLedgerTest, ALineEveryTenSecondsAndThoseOfEvaluatedStepsHaveTheTables) {
+  TableMemoryLedger ledger;
+  EXPECT_THAT(ledger.TakeForLine(/*is_evaluated=*/true), IsEmpty());
+  ledger.OnReport(kStart, 0, 1, MemoryOf(100, 1000));
+  const auto tables = ledger.TakeForLine(/*is_evaluated=*/false);
+  ASSERT_EQ(tables.size(), 2u);
+  EXPECT_EQ(tables[0].name(), "item");
+  EXPECT_EQ(tables[0].rows(), 1000u);
+  EXPECT_THAT(ledger.TakeForLine(/*is_evaluated=*/false), IsEmpty());
+  ledger.OnReport(kStart + absl::Seconds(9), 0, 1, MemoryOf(100, 2000));
+  EXPECT_THAT(ledger.TakeForLine(/*is_evaluated=*/false), IsEmpty());
+  ledger.OnReport(kStart + absl::Seconds(10), 0, 1, MemoryOf(100, 3000));
+  EXPECT_EQ(ledger.TakeForLine(/*is_evaluated=*/false).at(0).rows(), 3000u);
+  EXPECT_THAT(ledger.TakeForLine(/*is_evaluated=*/false), IsEmpty());
+  EXPECT_EQ(ledger.TakeForLine(/*is_evaluated=*/true).at(0).rows(), 3000u);
+}
+
 TEST(TableMemoryLedgerTest, WarnsFromNineTenthsOnWithTheTablesTheTimeAndTheRemedy) {
   TableMemoryLedger ledger;
   ledger.OnReport(kStart, 0, 1, MemoryOf(500, 1000));

@@ -1,6 +1,8 @@
 // Ps whose tables grow towards the bound of their memory.
 #include <algorithm>
 #include <string>
+#include <variant>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -54,6 +56,22 @@ TEST_F(FullPsTest, TheStatusHasTheTablesAndARunWithRoomContinues) {
   EXPECT_THAT(status.memory_warning(), IsEmpty());
   EXPECT_THAT(notes_, Not(Contains(HasSubstr("ps/0 uses"))));
   EXPECT_THAT(cut_versions_, IsEmpty());
+}
+
+TEST_F(FullPsTest, ALineHasTheTables) {
+  StartTraining();
+  BeatWith(0, 30);
+  BeatWith(1, 40);
+  ReportStepsUpTo(2);
+  session_->Tick(now_);
+  std::vector<StepLine> lines;
+  for (const SessionRecord& record : session_->TakeRecords()) {
+    if (const auto* line = std::get_if<StepLine>(&record)) lines.push_back(*line);
+  }
+  ASSERT_EQ(lines.size(), 2u);
+  ASSERT_EQ(lines[0].tables.size(), 1u);
+  EXPECT_EQ(lines[0].tables[0].rows(), 70000u);
+  EXPECT_THAT(lines[1].tables, IsEmpty());
 }
 
 TEST_F(FullPsTest, APsWithLittleRoomIsNamedOnce) {

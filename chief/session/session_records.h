@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "absl/time/time.h"
 
@@ -21,6 +22,8 @@ namespace shoal {
 struct StepLine {
   v1::StepReport report;
   std::optional<EvaluationSums> evaluation;
+  // The tables, if this line has their figures.
+  std::vector<v1::GetRunStatusResponse::Table> tables = {};
 };
 // Checkpoints above `version` are void, and are removed before later records are written. A chief
 // that dies in between resumes from a checkpoint that still has all its lines.

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_format.h"
 
@@ -103,6 +104,16 @@ absl::Status TrainingSession::Heartbeat(absl::Time now, const v1::HeartbeatReque
   roster_.UpdateWorkers();
   roster_.UpdateMissing();
   return absl::OkStatus();
+}
+
+std::vector<SessionRecord> TrainingSession::TakeRecords() {
+  std::vector<SessionRecord> records = context_.log.Take();
+  for (SessionRecord& record : records) {
+    auto* const line = std::get_if<StepLine>(&record);
+    if (line == nullptr) continue;
+    line->tables = context_.tables.TakeForLine(/*is_evaluated=*/line->evaluation.has_value());
+  }
+  return records;
 }
 
 void TrainingSession::Disconnect(absl::Time now, const v1::Identity& identity) {

@@ -107,7 +107,7 @@ class TrainingSession {
   void OnUndelivered(absl::Time now, const PsCommand& command);
 
   // --- Records.
-  std::vector<SessionRecord> TakeRecords() { return context_.log.Take(); }
+  std::vector<SessionRecord> TakeRecords();
   // Takes the result of writing a manifest. If it could not be written, training continues without
   // that checkpoint.
   void OnManifestWritten(absl::Time now, const ManifestToWrite& write, const absl::Status& status);

@@ -96,6 +96,7 @@ std::string MetricsLine(const StepMetrics& metrics) {
       .AddIfPresent("eval_accuracy", metrics.eval_accuracy)
       .AddIfPresent("eval_examples", metrics.eval_examples);
   for (const auto& [name, value] : metrics.eval_named) line.Add(absl::StrCat(kEval, name), value);
+  AddTableFields(metrics.tables, &line);
   return absl::StrCat(line.ToString(), "\n");
 }
 
@@ -117,7 +118,7 @@ absl::StatusOr<StepMetrics> ParseMetricsLine(absl::string_view line) {
   ReadField(fields, "eval_accuracy", &metrics.eval_accuracy);
   ReadField(fields, "eval_examples", &metrics.eval_examples);
   for (const auto& [name, value] : fields) {
-    if (IsOwnField(name)) continue;
+    if (IsOwnField(name) || TakeTableField(name, value, &metrics.tables)) continue;
     std::optional<double> number;
     ReadField(fields, name.c_str(), &number);
     if (!number.has_value() && value != "null") continue;

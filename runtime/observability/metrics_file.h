@@ -13,6 +13,8 @@
 //                        from which the contribution was computed
 //   NAME                 each metric of the model with another name, sorted by name
 //   eval_loss, eval_accuracy, eval_examples, eval_NAME   only in lines of evaluated steps
+//   table:TABLE:FIGURE   the figures of tables (table_figures.h), as the ps reported them last; only
+//                        in lines of evaluated steps, and in a line about every ten seconds
 //
 // Numbers that are not finite, and metrics that a step does not measure, become null.
 #ifndef SHOAL_RUNTIME_OBSERVABILITY_METRICS_FILE_H_
@@ -31,6 +33,7 @@
 #include "absl/strings/string_view.h"
 
 #include "runtime/observability/record_appender.h"
+#include "runtime/observability/table_figures.h"
 
 namespace shoal {
 
@@ -54,6 +57,7 @@ struct StepMetrics {
   std::optional<uint64_t> eval_examples;
   MetricValues named;       // NAME
   MetricValues eval_named;  // eval_NAME
+  TablesFigures tables;
 };
 
 // The line, with its newline.

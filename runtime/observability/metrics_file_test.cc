@@ -50,6 +50,27 @@ class MetricsFileTest : public ::testing::Test {
   const std::string path_;
 };
 
+TEST_F(MetricsFileTest, FiguresOfTablesAreFieldsOfTheirOwn) {
+  StepMetrics metrics = Step(7);
+  metrics.named["auc"] = 0.7;
+  metrics.tables["user"] = {1000, 64000, 2.5, 400, 100};
+  metrics.tables["item.c1"] = {7, 448, 0.0, 0, 0};
+  const std::string line = MetricsLine(metrics);
+  EXPECT_THAT(line, HasSubstr("\"table:user:rows\": 1000, \"table:user:bytes\": 64000, "
+                              "\"table:user:rows_per_second\": 2.5, \"table:user:keys_read\": "
+                              "400, \"table:user:rows_found\": 100}"));
+  const absl::StatusOr<StepMetrics> again = ParseMetricsLine(line);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->named.size(), 1u);
+  ASSERT_EQ(again->tables.size(), 2u);
+  EXPECT_EQ(again->tables.at("user").rows, 1000u);
+  EXPECT_EQ(again->tables.at("user").bytes, 64000u);
+  EXPECT_EQ(*again->tables.at("user").rows_per_second, 2.5);
+  EXPECT_EQ(again->tables.at("user").keys_read, 400u);
+  EXPECT_EQ(again->tables.at("user").rows_found, 100u);
+  EXPECT_EQ(again->tables.at("item.c1").rows, 7u);
+}
+
 TEST_F(MetricsFileTest, ALineIsReadBackAsItWasWritten) {
   StepMetrics metrics = Step(7);
   metrics.epoch = 2;
@@ -168,6 +189,21 @@ TEST(SummaryTest, AbsentValuesAreNullAndItIsReadBack) {
   EXPECT_EQ(again->metric_warning, summary.metric_warning);
   EXPECT_EQ(SummaryJson(*again), SummaryJson(summary));
   EXPECT_TRUE(absl::IsNotFound(ReadSummary(file_system.get(), "/nowhere").status()));
+}
+
+TEST(SummaryTest, FiguresOfTablesAreReadBack) {
+  const std::unique_ptr<FileSystem> file_system = NewPosixFileSystem();
+  Summary summary;
+  summary.status = "finished";
+  summary.tables["item"] = {1000, 64000, std::nullopt, 400, 100};
+  EXPECT_THAT(SummaryJson(summary),
+              HasSubstr("\"table:item:rows\": 1000, \"table:item:bytes\": 64000, "
+                        "\"table:item:keys_read\": 400, \"table:item:rows_found\": 100}"));
+  ASSERT_TRUE(WriteSummary(file_system.get(), ::testing::TempDir(), summary).ok());
+  const absl::StatusOr<Summary> again = ReadSummary(file_system.get(), ::testing::TempDir());
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_TRUE(again->test_named.empty());
+  EXPECT_EQ(SummaryJson(*again), SummaryJson(summary));
 }
 
 TEST(SummaryTest, MetricsAreFieldsOfTheTest) {

@@ -42,6 +42,7 @@ std::string SummaryJson(const Summary& summary) {
   json.Add("checkpoint", summary.checkpoint)
       .Add("checkpoint_failure", summary.checkpoint_failure)
       .Add("metric_warning", summary.metric_warning);
+  AddTableFields(summary.tables, &json);
   return absl::StrCat(json.ToString(), "\n");
 }
 
@@ -82,6 +83,7 @@ absl::StatusOr<Summary> ReadSummary(FileSystem* file_system, const std::string& 
     if (absl::SimpleAtod((*fields)[name], &number)) *target = number;
   }
   for (const auto& [field, value] : *fields) {
+    if (TakeTableField(field, value, &summary.tables)) continue;
     absl::string_view name = field;
     if (!absl::ConsumePrefix(&name, kTest) || name == "loss" || name == "accuracy") continue;
     summary.test_named[std::string(name)] =

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Models with tables: the same rows for any number of ps and workers, killed or not, and after a resume."""
 import hashlib
+import json
 import pathlib
 import subprocess
 
@@ -22,10 +23,23 @@ def rows_of(run):
     return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
+def check_figures(run):
+    """The summary has the figures of every exported table, and some line of metrics.jsonl has them."""
+    summary = json.loads((run.out / "summary.json").read_text())
+    suffix = ".keys.npy"
+    names = [file.name[:-len(suffix)] for file in (run.out / "tables").glob("*" + suffix)]
+    missing = sorted(name for name in names if not summary.get(f"table:{name}:rows"))
+    assert not missing, f"no rows in summary.json of {', '.join(missing)}"
+    assert all(summary[f"table:{name}:rows_found"] <= summary[f"table:{name}:keys_read"] for name in names), summary
+    figure = f"table:{names[0]}:rows_per_second"
+    assert any(figure in line for line in run.metrics()), f"metrics.jsonl has no {figure}"
+
+
 def check(run, expected=None):
     lines = [line["step"] for line in run.metrics()]
     assert lines == list(range(1, STEPS + 1)), f"steps {lines[:3]}..{lines[-3:]}"
     rows, digest = rows_of(run), run.digest()
+    check_figures(run)
     if expected is not None:
         other = sorted(name for name in rows if rows[name] != expected[0][name])
         assert not other, f"other rows: {', '.join(other)}"
