@@ -152,12 +152,14 @@ void SteppingTrainer::SetPull(uint32_t parameter_set, uint64_t lineage, Exchange
 }
 
 void SteppingTrainer::PrepareRows(uint32_t parameter_set, const std::optional<BatchKey>& next) {
-  if (!next.has_value() || options_.replica->asked_rows() != nullptr) {
-    return options_.replica->rows()->Prepare(parameter_set, nullptr);
+  RowSets* const rows = options_.replica->rows();
+  if (!next.has_value()) return rows->Prepare(parameter_set, nullptr);
+  if (const AskedRows* const asked = options_.replica->asked_rows(); asked != nullptr) {
+    return rows->Prepare(parameter_set, asked->KeysAhead(*next));
   }
   const absl::StatusOr<const LoadedBatch*> batch = TakeTrainBatch(*next);
   // An error counts when the batch is computed.
-  options_.replica->rows()->Prepare(parameter_set, batch.ok() ? &GetKeys(**batch) : nullptr);
+  rows->Prepare(parameter_set, batch.ok() ? &GetKeys(**batch) : nullptr);
   if (batch.ok()) ahead_ = *batch;
 }
 

@@ -63,6 +63,12 @@ class Dlrm(nn.Module):
         return self.top(torch.cat([bottom, products], 1)).squeeze(1)
 
 
+def keys_of(batch: list[torch.Tensor]) -> dict[str, list[torch.Tensor]]:
+    """The rows that a batch looks up; those of the next batch come together with its parameters."""
+    user, item, last, _, _ = batch
+    return {"user": [user], "item": [item, last]}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Trains a DLRM on clicks that are made up.")
     parser.add_argument("--examples", type=int, default=200000)
@@ -82,8 +88,8 @@ def main() -> None:
         shoal.Table(name, args.dim, optimizer=rule, initializer=shoal.Normal(stddev=0.1)) for name in ("user", "item")
     ]
     trainer = shoal.torch.Trainer(worker, model, shoal.Adam(2e-3), metrics=["auc"], tables=tables)
-    for user, item, last, number, label in trainer.batches(train, batch_size=256, epochs=args.epochs, test=test):
-        trainer.look_up({"user": user, "item": [item, last]})  # One exchange for all rows of the batch.
+    batches = trainer.batches(train, batch_size=256, epochs=args.epochs, test=test, keys=keys_of)
+    for user, item, last, number, label in batches:
         logits = model(user, item, last, number)
         trainer.step(F.binary_cross_entropy_with_logits(logits, label), auc=(torch.sigmoid(logits), label))
 

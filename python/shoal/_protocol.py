@@ -1,4 +1,4 @@
-"""The messages between a worker and a compute program, and their order: docs/compute_program.md, versions 1 to 3.
+"""The messages between a worker and a compute program, and their order: docs/compute_program.md, versions 1 to 4.
 
 Everything here is a pure function of bytes. Conversation is the program's side; whoever has the socket gives it the
 bytes that arrive and sends the bytes that it returns.
@@ -18,12 +18,12 @@ from shoal.errors import ProgramError, ProtocolError
 
 MAGIC = 0x314D4752504C4853
 OLDEST_VERSION = 1
-VERSION = 3
+VERSION = 4
 
-HELLO, DECLARE, READY, FINAL, DONE, ERROR, LOOK_UP = 1, 2, 3, 4, 5, 6, 7
+HELLO, DECLARE, READY, FINAL, DONE, ERROR, LOOK_UP, LOOK_AHEAD = 1, 2, 3, 4, 5, 6, 7, 8
 WELCOME, LAYOUT, TRAIN, EVALUATE, ANNOUNCE, FINISH, ROWS = 17, 18, 19, 20, 21, 22, 23
 NAMES = {
-    1: "HELLO", 2: "DECLARE", 3: "READY", 4: "FINAL", 5: "DONE", 6: "ERROR", 7: "LOOK_UP",
+    1: "HELLO", 2: "DECLARE", 3: "READY", 4: "FINAL", 5: "DONE", 6: "ERROR", 7: "LOOK_UP", 8: "LOOK_AHEAD",
     17: "WELCOME", 18: "LAYOUT", 19: "TRAIN", 20: "EVALUATE", 21: "ANNOUNCE", 22: "FINISH", 23: "ROWS",
 }  # fmt: skip
 
@@ -277,6 +277,19 @@ class Conversation:
         for table, keys in tables:
             parts += [struct.pack("<IQ", table, len(keys)), keys.astype("<u8").tobytes()]
         return message(LOOK_UP, b"".join(parts))
+
+    @property
+    def knows_look_ahead(self) -> bool:
+        """Returns whether the worker takes LOOK_AHEAD."""
+        return self._version > 3
+
+    def look_ahead(self, epoch: int, index: int, tables: Sequence[tuple[int, Keys]]) -> bytes:
+        """The keys that this batch of training data will probably look up; tables: as in look_up()."""
+        self._move("working", "working")
+        parts = [struct.pack("<QQQI", self._work, epoch, index, len(tables))]
+        for table, keys in tables:
+            parts += [struct.pack("<IQ", table, len(keys)), keys.astype("<u8").tobytes()]
+        return message(LOOK_AHEAD, b"".join(parts))
 
     def done(self, loss_sum: float, metrics: Sequence[MetricValue]) -> bytes:
         self._move("working", "idle")

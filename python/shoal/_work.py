@@ -136,6 +136,24 @@ class Work:
         self._rows += result.values()
         return result
 
+    def look_ahead(self, batch: _protocol.Announcement, keys: Mapping[str, Any]) -> None:
+        """Names the keys that an announced batch will probably look up, as {name of a table: keys}.
+
+        batch: one of worker.announcements(). Its rows then come with its parameters, and a look_up() of these keys, or
+        of some of them, does not wait for the parameter servers; one with any other key waits as before. Nothing else
+        depends on it. The newest call counts, and evaluations ignore it.
+        """
+        self._check_open("look_ahead()")
+        for name in keys:
+            self._worker._check_table(name)
+        self._look_ahead(batch, {name: unique_of(keys_of(name, wanted))[0] for name, wanted in keys.items()})
+
+    def _look_ahead(self, batch: _protocol.Announcement, keys: Mapping[str, Keys]) -> None:
+        """keys: for each table different rising keys."""
+        check_size(keys)
+        if self.is_training:
+            self._worker._name_ahead(batch, keys)
+
     def final(self, *names: str) -> None:
         """Says that these contributions are complete, so that they travel while the program computes the others.
 

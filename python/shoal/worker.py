@@ -268,6 +268,13 @@ class Worker:
             places = dict(zip(wanted, message.offsets))
         return {name: self._rows_at(places.get(name), len(keys[name]), name, is_training) for name in keys}
 
+    def _name_ahead(self, batch: _protocol.Announcement, keys: Mapping[str, Keys]) -> None:
+        """Names rising keys for each table that the batch will probably look up."""
+        numbers = {name: number for number, name in enumerate(self._tables)}
+        wanted = [(numbers[name], keys[name]) for name in keys if len(keys[name])]
+        if wanted and self._conversation.state == "working" and self._conversation.knows_look_ahead:
+            self._send(self._conversation.look_ahead(batch.epoch, batch.index, wanted))
+
     def _rows_at(
         self, place: Optional[tuple[int, int]], count: int, table: str, is_training: bool
     ) -> tuple[Array, Array]:

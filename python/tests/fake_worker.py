@@ -16,7 +16,7 @@ import numpy as np
 import shoal
 from shoal._link import Link
 
-HELLO, DECLARE, READY, FINAL, DONE, ERROR, LOOK_UP = 1, 2, 3, 4, 5, 6, 7
+HELLO, DECLARE, READY, FINAL, DONE, ERROR, LOOK_UP, LOOK_AHEAD = 1, 2, 3, 4, 5, 6, 7, 8
 WELCOME, LAYOUT, TRAIN, EVALUATE, ANNOUNCE, FINISH, ROWS = 17, 18, 19, 20, 21, 22, 23
 TRAINABLE, ASSIGN, FROZEN = 1, 2, 3
 ROW_BYTES = 1 << 24
@@ -74,6 +74,7 @@ class Result:
     finals: list = field(default_factory=list)  # a list of names per FINAL
     values_at_final: dict = field(default_factory=dict)
     look_ups: list = field(default_factory=list)  # a dict of keys by table per LOOK_UP
+    look_aheads: list = field(default_factory=list)  # epoch, index and a dict of keys by table per LOOK_AHEAD
     rows: dict = field(default_factory=dict)  # gradients by table and key, summed over the look-ups
 
 
@@ -112,11 +113,11 @@ class FakeWorker:
                 raise EOFError("the program closed the socket")
             self.buffer += data
 
-    def welcome(self, purpose=0, workers=1, seed=1, version=3, directory="/runs/x", run_file="batch_size: 4"):
+    def welcome(self, purpose=0, workers=1, seed=1, version=4, directory="/runs/x", run_file="batch_size: 4"):
         _, hello = self.receive(HELLO)
         magic, lowest, highest = hello.take("QII")
         assert struct.pack("<Q", magic) == b"SHLPRGM1"
-        assert (lowest, highest) == (1, 3)
+        assert (lowest, highest) == (1, 4)
         self.implementation = hello.text()
         hello.end()
         self.version = version
@@ -211,10 +212,15 @@ class FakeWorker:
         gradients = []  # of each table of each look-up: the table, the keys, the memory
         row_at = self.row_area
         while True:
-            kind, f = self.receive(FINAL, DONE, LOOK_UP)
+            kind, f = self.receive(FINAL, DONE, LOOK_UP, LOOK_AHEAD)
             assert f.take("Q") == self.work
             if kind == DONE:
                 break
+            if kind == LOOK_AHEAD:
+                assert self.version > 3
+                assert cs is not None, "LOOK_AHEAD in an evaluation"
+                result.look_aheads.append((*f.take("QQ"), self.named_keys(f)))
+                continue
             if kind == LOOK_UP:
                 assert not seen, "LOOK_UP after FINAL"
                 row_at = self.look_up(f, row_at, cs is not None, result, gradients)
@@ -243,15 +249,10 @@ class FakeWorker:
     def look_up(self, f, row_at, is_training, result, gradients):
         """Answers one LOOK_UP; gradients start as NaN, so that anything left out shows."""
         answer = struct.pack("<Q", self.work)
-        asked = {}
-        for _ in range(f.take("I")):
-            name, dim = self.declared.tables[f.take("I")]
-            keys = [f.take("Q") for _ in range(f.take("Q"))]
-            assert keys
-            assert keys == sorted(set(keys))
-            assert name not in asked
-            asked[name] = keys
-            shape = len(keys), dim
+        asked = self.named_keys(f)
+        for name, keys in asked.items():
+            shape = len(keys), dict(self.declared.tables)[name]
+            dim = shape[1]
             rows, gradient = (
                 np.frombuffer(memory, np.float32, math.prod(shape), row_at).reshape(shape) for memory in self.memories
             )
@@ -261,10 +262,23 @@ class FakeWorker:
                 gradients.append((name, keys, gradient))
             answer += struct.pack("<QQ", row_at, row_at if is_training else 0)
             row_at += (4 * math.prod(shape) + 63) // 64 * 64
-        f.end()
         result.look_ups.append(asked)
         self.send(ROWS, answer)
         return row_at
+
+    def named_keys(self, f):
+        """The end of a LOOK_UP or LOOK_AHEAD: keys by table."""
+        named = {}
+        for _ in range(f.take("I")):
+            name, _ = self.declared.tables[f.take("I")]
+            keys = [f.take("Q") for _ in range(f.take("Q"))]
+            assert keys
+            assert keys == sorted(set(keys))
+            assert name not in named
+            named[name] = keys
+        f.end()
+        assert named
+        return named
 
     def announce(self, indices, epoch=0, index=0):
         self.send(ANNOUNCE, struct.pack("<QQQ", epoch, index, len(indices)) + np.asarray(indices, "<i8").tobytes())

@@ -103,6 +103,61 @@ def test_announcements_may_come_while_rows_are_on_their_way():
     play(program, scenario)
 
 
+def announce_with_rows(fake, **batch):
+    """Announces a batch while the program waits for rows."""
+    answer = fake.look_up
+
+    def announce_first(*arguments):
+        fake.announce([1, 2], **batch)
+        return answer(*arguments)
+
+    fake.look_up = announce_first
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_keys_of_an_announced_batch_are_named_ahead(version):
+    def scenario(fake):
+        values = fake.handshake(version=version)
+        announce_with_rows(fake, epoch=1, index=4)
+        named = [(1, 4, {"item": [5, 2**64 - 1]})] if version > 3 else []
+        assert fake.train(values, [0]).look_aheads == named
+        assert fake.evaluate(values, [0]).look_aheads == []
+        fake.finish()
+
+    def program(worker):
+        declare(worker, prefetch=2)
+        for work in worker:
+            work.look_up("item", [1])
+            for batch in worker.announcements():
+                work.look_ahead(batch, {"item": [[5, -1], [5, 5]], "user": []})
+            work.done(0.0)
+
+    play(program, scenario)
+
+
+def test_keys_ahead_are_checked():
+    def program(worker):
+        declare(worker, prefetch=2)
+        for work in worker:
+            work.look_up("item", [1])
+            for batch in worker.announcements():
+                with pytest.raises(shoal.ProgramError, match="table 'words' was not declared"):
+                    work.look_ahead(batch, {"words": [1]})
+                with pytest.raises(shoal.ProgramError, match="the keys of table item are float64"):
+                    work.look_ahead(batch, {"item": [1.5]})
+                work.done(0.0)
+                with pytest.raises(shoal.ProgramError, match=re.escape("look_ahead() is called for")):
+                    work.look_ahead(batch, {"item": [1]})
+
+    def scenario(fake):
+        values = fake.handshake()
+        announce_with_rows(fake)
+        assert fake.train(values, [0]).look_aheads == []
+        fake.finish()
+
+    play(program, scenario)
+
+
 def test_a_worker_that_ends_a_batch_ends_the_program():
     def scenario(fake):
         values = fake.handshake()

@@ -274,7 +274,7 @@ def test_messages_may_arrive_in_any_pieces():
 
 class _Hello:
     def take(self, _):
-        return 0x314D4752504C4853, 1, 3
+        return 0x314D4752504C4853, 1, 4
 
     def text(self):
         return ""
@@ -284,8 +284,8 @@ class _Hello:
 
 
 def test_an_unknown_version_is_refused():
-    with pytest.raises(ProtocolError, match="speaks version 4 of .* this package versions 1 to 3"):
-        play(linear, lambda fake: fake.welcome(version=4))
+    with pytest.raises(ProtocolError, match="speaks version 5 of .* this package versions 1 to 4"):
+        play(linear, lambda fake: fake.welcome(version=5))
 
 
 def test_an_exception_reaches_the_worker_with_its_class():

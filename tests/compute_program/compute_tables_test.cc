@@ -41,20 +41,26 @@ class TrainedWithTables {
 
   LoadedBatch Begin(int64_t index, uint32_t set) {
     LoadedBatch batch = trained_.Batch(0, index);
+    num_pulls = 0;
     replica_->asked_rows()->Begin(batch, set, [this, set](const BatchKeys& keys) {
-      replica_->rows()->Prepare(set, &keys);
-      for (uint32_t g = 0; g < groups_.size(); ++g) {
-        for (size_t i = 0; groups_[g].buckets && i < groups_[g].slices.size(); ++i) {
-          const RowPull& pull = replica_->rows()->pulls(set, g)[i];
-          for (uint32_t k = 0; k < pull.num_keys; ++k) {
-            pull.values[2 * k] = static_cast<float>(10 * pull.keys[k]);
-            pull.values[2 * k + 1] = 1;
-          }
-        }
-      }
+      ++num_pulls;
+      Pull(keys, set);
       return true;
     });
     return batch;
+  }
+
+  void Pull(const BatchKeys& keys, uint32_t set) {
+    replica_->rows()->Prepare(set, &keys);
+    for (uint32_t g = 0; g < groups_.size(); ++g) {
+      for (size_t i = 0; groups_[g].buckets && i < groups_[g].slices.size(); ++i) {
+        const RowPull& pull = replica_->rows()->pulls(set, g)[i];
+        for (uint32_t k = 0; k < pull.num_keys; ++k) {
+          pull.values[2 * k] = static_cast<float>(10 * pull.keys[k]);
+          pull.values[2 * k + 1] = 1;
+        }
+      }
+    }
   }
 
   absl::Status Train(int64_t index) {
@@ -79,6 +85,7 @@ class TrainedWithTables {
   std::map<uint64_t, float> gradients;
   bool is_finite = true;
   double loss = 0;
+  int num_pulls = 0;  // for the last batch
 
  private:
   Trained trained_;
@@ -121,6 +128,29 @@ TEST(ComputeTablesTest, LooksUpTheRowsOfItsBatches) {
   BatchResult evaluated;
   ASSERT_TRUE(with.replica().Evaluate(block, 0, &evaluated).ok());
   EXPECT_GT(evaluated.loss_sum, 1000);
+}
+
+TEST(ComputeTablesTest, RowsThatAreNamedAheadAreThere) {
+  TrainedWithTables with("tables_ahead"), usual("tables");
+  ASSERT_TRUE(with.trained().status().ok()) << with.trained().status();
+  ASSERT_TRUE(usual.trained().status().ok());
+  with.trained().WriteInitialValues();
+  usual.trained().WriteInitialValues();
+  const AskedRows& asked = *with.replica().asked_rows();
+  const BatchKey next[] = {{0, 1}, {0, 2}};
+  with.trained().program().Expect(0, next);
+  ASSERT_EQ(with.Train(0), absl::OkStatus());
+  EXPECT_EQ(with.num_pulls, 1);
+  ASSERT_NE(asked.KeysAhead({0, 1}), nullptr);
+  EXPECT_EQ(asked.KeysAhead({0, 2}), nullptr);
+  EXPECT_EQ(asked.KeysAhead({1, 1}), nullptr);
+  with.Pull(*asked.KeysAhead({0, 1}), /*set=*/0);
+  ASSERT_EQ(with.Train(1), absl::OkStatus());
+  EXPECT_EQ(with.num_pulls, 0);
+  ASSERT_EQ(usual.Train(1), absl::OkStatus());
+  EXPECT_EQ(usual.num_pulls, 1);
+  EXPECT_EQ(with.gradients, usual.gradients);
+  EXPECT_EQ(with.loss, usual.loss);
 }
 
 TEST(ComputeTablesTest, AGradientOfARowThatIsNotFiniteIsAResult) {

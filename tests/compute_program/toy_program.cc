@@ -1,6 +1,6 @@
 // A compute program in C++ (docs/compute_program.md): a linear model of four inputs, computed by
 // hand. In modes that begin with "tables" the loss of example e is larger by the first number of
-// row e % 7 of a table. Its argument, if any, is the way in which it misbehaves; see
+// row e % 7 of a table; "tables_ahead" names the keys of an announced batch. Its argument, if any, is the way in which it misbehaves; see
 // compute_program_test.cc.
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -14,6 +14,7 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -258,6 +259,21 @@ class ToyProgram {
     Send();
   }
 
+  // Names the keys of an announced batch.
+  void LookAhead(const Work& work, const std::string& announced) {
+    MessageReader reader(announced);
+    const uint64_t epoch = reader.U64();
+    const uint64_t index = reader.U64();
+    std::set<uint64_t> keys;
+    for (uint64_t left = reader.U64(); left > 0; --left) keys.insert(reader.U64() % 7);
+    {
+      MessageWriter writer(ProgramMessage::kLookAhead, &output_);
+      writer.U64(work.number).U64(epoch).U64(index).U32(1).U32(0).U64(keys.size());
+      for (const uint64_t key : keys) writer.U64(key);
+    }
+    Send();
+  }
+
   // Looks up the rows of a batch. Returns the sum over the examples of the first numbers of their
   // rows, after it has written the gradients: the share of the examples that have the key, and 1.
   double LookUpRows(const Work& work) {
@@ -270,10 +286,12 @@ class ToyProgram {
       for (const auto& [key, count] : count_of) writer.U64(mode_ == "tables_fall" ? 9 - key : key);
     }
     Send();
-    do {
-      if (!Take()) std::exit(0);
-    } while (type_ == ProgramMessage::kAnnounce);
-    if (type_ == ProgramMessage::kFinish) std::exit(0);
+    std::string announced;  // The first announcement during this work.
+    while (Take() && type_ == ProgramMessage::kAnnounce) {
+      if (announced.empty()) announced = payload_;
+    }
+    if (type_ != ProgramMessage::kRows) std::exit(0);
+    if (mode_ == "tables_ahead" && !announced.empty()) LookAhead(work, announced);
     MessageReader reader(payload_);
     reader.U64();  // The work.
     const auto* const rows = reinterpret_cast<const float*>(parameters_ + reader.U64());

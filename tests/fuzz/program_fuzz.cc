@@ -70,9 +70,9 @@ void CheckMetrics(MetricSums metrics) {
 }
 
 // The rows that were accepted fit into their area and are named once.
-void CheckLookUps(const ProgramConversation& conversation) {
+void CheckKeys(const ProgramConversation& conversation, const std::vector<ProgramKeys>& look_ups) {
   const std::vector<v1::TableConfig>& tables = conversation.declaration().tables;
-  for (const ProgramConversation::LookUp& look_up : conversation.look_ups()) {
+  for (const ProgramKeys& look_up : look_ups) {
     CheckFuzzed(look_up.table < tables.size() && !look_up.keys.empty());
     const uint64_t bytes = look_up.keys.size() * tables[look_up.table].dim() * sizeof(float);
     CheckFuzzed(look_up.offset + bytes <= ProgramLayout::kRowBytes);
@@ -109,11 +109,14 @@ void Talk(absl::string_view input, bool from_the_start, bool evaluates, uint32_t
     }
     if (conversation.phase() == Phase::kIdle) conversation.Start(work);
     if (conversation.phase() == Phase::kAsking) {
-      CheckLookUps(conversation);
+      CheckKeys(conversation, conversation.look_ups());
       conversation.SendRows();
     }
     const size_t bytes = std::min<size_t>(input.size(), 1 + input.size() % 40);
     if (!conversation.Receive(input.substr(0, bytes), on_final).ok()) return;
+    if (const auto ahead = conversation.TakeLookAhead(); ahead.has_value()) {
+      CheckKeys(conversation, ahead->tables);
+    }
     input.remove_prefix(bytes);
     if (!from_the_start && version > 1) CheckMetrics(conversation.result().metrics);
   }
@@ -233,6 +236,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 10:
       shoal::Talk(input, /*from_the_start=*/false, /*evaluates=*/true, /*version=*/3);
+      break;
+    case 11:
+      shoal::Talk(input, /*from_the_start=*/false, /*evaluates=*/false, /*version=*/4);
       break;
     default:
       shoal::Compute(input);

@@ -130,7 +130,21 @@ CHANGES = {
         versions.at(part.slice) + (IsBroken("a delta misses the rows of a step") ? 1 : 0));""",
         ),
     ],
+    "worker/replica/asked_rows.cc": [
+        (
+            "has_ahead_ = rows_.IsOf(row_set, epoch_, index_);",
+            'has_ahead_ = rows_.IsOf(row_set, epoch_, index_) ||\n'
+            '               IsBroken("rows of an older version are used");',
+        ),
+    ],
     "worker/replica/row_sets.cc": [
+        (
+            "if (known == end || *known != wanted.keys[i]) return false;",
+            """if (known == end || (*known != wanted.keys[i] &&
+                             !IsBroken("a key that was not named gets another row"))) {
+          return false;
+        }""",
+        ),
         (
             "  return sets_[set].is_of_batch && ",
             """  bool has_room = sets_[set].is_of_batch;

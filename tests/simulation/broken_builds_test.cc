@@ -103,6 +103,8 @@ constexpr BrokenBuild kBuildsWithTables[] = {
     {"a key is admitted a step early", false, kAllFaults, true},
     {"rows are left out of the norm", true, kAllFaults, true},
     {"the rows of another batch are used", true, kAllFaults, true},
+    {"rows of an older version are used", true, kAllFaults, true},
+    {"a key that was not named gets another row", true, kAllFaults, true},
     {"a restored row counts as touched", true, kLosses, true},
     {"slots are not restored", true, kLosses, true},
     {"counts are not restored", true, kLosses, true},

@@ -4,9 +4,12 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
+#include "worker/replica/asked_rows.h"
 
 namespace shoal {
 namespace {
@@ -65,9 +68,68 @@ SimulatedProgram::SimulatedProgram(Options options) : options_(std::move(options
   for (size_t t = 0; t < tables.size(); ++t) {
     TableLookups& lookups = lookups_.emplace_back();
     lookups.table = options_.model->first_table() + static_cast<uint32_t>(t);
-    for (size_t f = 0; f < tables.num_fields(t); ++f) lookups.fields.push_back({field++, true});
+    std::vector<KeyField>& fields = fields_.emplace_back();
+    for (size_t f = 0; f < tables.num_fields(t); ++f) fields.push_back({field++, true});
+    if (!asks_for_rows()) lookups.fields = fields;
   }
+  rows_.resize(tables.size());
   row_gradients_.resize(tables.size());
+  asked_keys_.resize(tables.size());
+  asked_values_.resize(tables.size());
+}
+
+void SimulatedProgram::UseRows(absl::Span<const TableRows> rows) {
+  for (size_t t = 0; t < rows.size(); ++t) rows_[t] = {rows[t].keys->keys, rows[t].values};
+}
+
+const float* SimulatedProgram::RowGradients(size_t lookup) const {
+  if (!options_.model->tables().is_trained(lookup)) return nullptr;
+  return asked_ != nullptr ? asked_->gradients(lookup) : row_gradients_[lookup].data();
+}
+
+void SimulatedProgram::AskForRows(const LoadedBatch& batch, bool is_training) {
+  const SimulatedTables& tables = options_.model->tables();
+  std::vector<AskedRows::Request> requests;
+  for (size_t t = 0; t < tables.size(); ++t) {
+    std::set<uint64_t> different;
+    for (const KeyField& field : fields_[t]) {
+      for (const int64_t key : batch.ragged(field.field).keys()) {
+        different.insert(static_cast<uint64_t>(key));
+      }
+    }
+    std::vector<uint64_t>& keys = asked_keys_[t];
+    keys.assign(different.begin(), different.end());
+    const size_t dim = tables.dim(t);
+    asked_values_[t].assign(keys.size() * dim, 0);
+    row_gradients_[t].resize(std::max<size_t>(keys.size(), 1) * dim);
+    rows_[t] = {keys, asked_values_[t].data()};
+    // Some rows are asked for by a call of their own.
+    const size_t begin = keys.size() > 1 && options_.random->Chance(0.3) ? 1 : 0;
+    const auto ask = [&, t](size_t from, size_t to) {
+      return AskedRows::Request{t,
+                                {keys.data() + from, to - from},
+                                asked_values_[t].data() + from * dim,
+                                is_training ? row_gradients_[t].data() + from * dim : nullptr};
+    };
+    if (begin > 0) asked_->Get({ask(0, begin)});
+    if (keys.size() > begin) requests.push_back(ask(begin, keys.size()));
+  }
+  if (!requests.empty()) asked_->Get(requests);
+}
+
+void SimulatedProgram::NameKeysAhead() {
+  if (next_.empty() || options_.random->Chance(0.2)) return;
+  TouchedKeys named = options_.keys_of(next_[0]);
+  if (options_.random->Chance(0.3)) {
+    for (std::set<uint64_t>& keys : named) {
+      if (!keys.empty()) keys.erase(keys.begin());
+      keys.insert(options_.random->Below(1000));
+    }
+  }
+  std::vector<std::vector<uint64_t>> lists;
+  for (const std::set<uint64_t>& keys : named) lists.emplace_back(keys.begin(), keys.end());
+  const std::vector<absl::Span<const uint64_t>> keys(lists.begin(), lists.end());
+  asked_->NameAhead(next_[0], keys);
 }
 
 SliceArrays SimulatedProgram::Cut(absl::Span<const float* const> parameters) const {
@@ -87,8 +149,8 @@ uint64_t SimulatedProgram::HashOfAll(const SliceArrays& values) const {
   const SimulatedTables& tables = options_.model->tables();
   uint64_t rows_hash = 0;
   for (size_t t = 0; t < tables.size(); ++t) {
-    for (size_t i = 0; i < rows_[t].keys->keys.size(); ++i) {
-      rows_hash += tables.HashOfRow(t, rows_[t].keys->keys[i], rows_[t].values + i * tables.dim(t));
+    for (size_t i = 0; i < rows_[t].keys.size(); ++i) {
+      rows_hash += tables.HashOfRow(t, rows_[t].keys[i], rows_[t].values + i * tables.dim(t));
     }
   }
   return options_.model->HashWithRows(SimulatedModel::HashOf(values), rows_hash);
@@ -97,7 +159,7 @@ uint64_t SimulatedProgram::HashOfAll(const SliceArrays& values) const {
 void SimulatedProgram::ComputeRowGradients(uint64_t hash, const BatchKey& batch) {
   const SimulatedTables& tables = options_.model->tables();
   for (size_t t = 0; t < tables.size(); ++t) {
-    const std::vector<uint64_t>& keys = rows_[t].keys->keys;
+    const absl::Span<const uint64_t> keys = rows_[t].keys;
     const size_t dim = tables.dim(t);
     row_gradients_[t].resize(std::max<size_t>(keys.size(), 1) * dim);
     for (size_t i = 0; i < keys.size(); ++i) {
@@ -125,7 +187,9 @@ absl::Status SimulatedProgram::Train(const TrainArguments& arguments, BatchResul
   const BatchKey batch{arguments.batch->epoch, static_cast<uint64_t>(arguments.batch->index)};
   const auto examples = static_cast<uint32_t>(arguments.batch->num_examples);
   options_.begins(batch);
+  if (asked_ != nullptr) AskForRows(*arguments.batch, /*is_training=*/true);
   Take(0.02, 0.25);
+  if (asked_ != nullptr) NameKeysAhead();
   const SliceArrays values = Cut(arguments.parameters);
   const uint64_t hash = HashOfAll(values);
   const BatchReport report = SimulatedModel::Report(hash, batch, examples);
@@ -177,6 +241,7 @@ absl::Status SimulatedProgram::Evaluate(const LoadedBatch& batch,
                                         absl::Span<const float* const> parameters,
                                         absl::Span<const uint64_t> /*versions*/,
                                         BatchResult* result) {
+  if (asked_ != nullptr) AskForRows(batch, /*is_training=*/false);
   Take(0.01, 0.1);
   const uint64_t hash = HashOfAll(Cut(parameters));
   *result = BatchResult();

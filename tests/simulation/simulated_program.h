@@ -31,6 +31,8 @@ class SimulatedProgram : public ReplicaProgram {
     // Returns whether this attempt to compute the batch kills the process.
     std::function<bool(const BatchKey&)> dies;
     std::function<void()> crash;  // Kills the process.
+    // Returns the different keys of a batch of training data for each table.
+    std::function<TouchedKeys(const BatchKey&)> keys_of;
   };
   explicit SimulatedProgram(Options options);
 
@@ -43,11 +45,13 @@ class SimulatedProgram : public ReplicaProgram {
   const std::vector<TableLookups>& lookups() const override { return lookups_; }
   // Some batches have more rows.
   int64_t FirstRowCapacity(size_t /*lookup*/) const override { return 8; }
-  void UseRows(absl::Span<const TableRows> rows) override {
-    rows_.assign(rows.begin(), rows.end());
-  }
-  const float* RowGradients(size_t lookup) const override {
-    return options_.model->tables().is_trained(lookup) ? row_gradients_[lookup].data() : nullptr;
+  void UseRows(absl::Span<const TableRows> rows) override;
+  bool asks_for_rows() const override { return options_.model->tables().are_asked_for(); }
+  void UseAskedRows(AskedRows* asked) override { asked_ = asked; }
+  const float* RowGradients(size_t lookup) const override;
+  uint32_t announced_ahead() const override { return asks_for_rows() ? 1 : 0; }
+  void Expect(uint64_t /*step*/, absl::Span<const BatchKey> next) override {
+    next_.assign(next.begin(), next.end());
   }
   std::vector<v1::MetricSpec> metrics() const override;
   absl::Status Prepare(int64_t /*num_examples*/) override { return absl::OkStatus(); }
@@ -58,6 +62,16 @@ class SimulatedProgram : public ReplicaProgram {
   std::string compute_fingerprint() const override { return "simulated"; }
 
  private:
+  // The rows of one table that a batch reads.
+  struct Rows {
+    absl::Span<const uint64_t> keys;
+    const float* values = nullptr;
+  };
+
+  // Asks for the rows of a batch, in one call or in several.
+  void AskForRows(const LoadedBatch& batch, bool is_training);
+  // Names the keys of the next batch: mostly, and sometimes others.
+  void NameKeysAhead();
   SliceArrays Cut(absl::Span<const float* const> parameters) const;
   uint64_t HashOfAll(const SliceArrays& values) const;
   void ComputeRowGradients(uint64_t hash, const BatchKey& batch);
@@ -67,8 +81,15 @@ class SimulatedProgram : public ReplicaProgram {
 
   const Options options_;
   std::vector<TableLookups> lookups_;
-  std::vector<TableRows> rows_;  // The batch's rows, indexed as the lookups.
+  // Indexed as the lookups: the fields with the keys, the batch's rows and their gradients.
+  std::vector<std::vector<KeyField>> fields_;
+  std::vector<Rows> rows_;
   std::vector<std::vector<float>> row_gradients_;
+  // The program asks for rows: the keys and values that rows_ refers to, and the batch that follows.
+  AskedRows* asked_ = nullptr;
+  std::vector<std::vector<uint64_t>> asked_keys_;
+  std::vector<std::vector<float>> asked_values_;
+  std::vector<BatchKey> next_;
 };
 
 // Returns a data set whose examples have only the keys of tables: contributions follow from a

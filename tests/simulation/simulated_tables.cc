@@ -65,6 +65,7 @@ SimulatedTables::SimulatedTables(uint64_t seed, bool synchronous) : seed_(seed) 
     }
   }
   if (MixBits(seed ^ 0x51de) % 8 == 0) untrained_ = count;
+  are_asked_for_ = MixBits(seed ^ 0xa54ed) % 3 == 0;
 }
 
 std::string SimulatedTables::ToString() const {

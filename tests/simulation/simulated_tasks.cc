@@ -167,6 +167,9 @@ SimulatedProgram::Options ProgramOptions(const TaskEnvironment& environment,
            (run.flaky.count(batch) > 0 && environment.random->Chance(0.5));
   };
   options.crash = [&environment, process] { environment.crash(process); };
+  options.keys_of = [&run, tables = &environment.model->tables()](const BatchKey& batch) {
+    return tables->KeysOfBatch(TrainPlanOf(run), batch);
+  };
   return options;
 }
 

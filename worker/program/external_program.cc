@@ -201,6 +201,7 @@ absl::Status ExternalProgram::TalkWhileIn(Phase phase, absl::Time deadline,
       case ProgramChannel::Event::kReceived: {
         const absl::Status received = conversation_.Receive(input_, on_final);
         if (!received.ok()) return Logged(received);
+        PassOnLookAhead();
         break;
       }
       case ProgramChannel::Event::kTimeout:
@@ -266,13 +267,21 @@ absl::Status ExternalProgram::AnswerLookUps() {
         absl::StrCat("program: ", options_.name, " asks for rows, but nobody gives it any"));
   }
   std::vector<AskedRows::Request> requests;
-  for (const ProgramConversation::LookUp& look_up : conversation_.look_ups()) {
+  for (const ProgramKeys& look_up : conversation_.look_ups()) {
     requests.push_back({look_up.table, look_up.keys, memory_->rows(look_up.offset),
                         is_evaluating_ ? nullptr : memory_->row_gradients(look_up.offset)});
   }
   asked_->Get(requests);
   conversation_.SendRows();
   return absl::OkStatus();
+}
+
+void ExternalProgram::PassOnLookAhead() {
+  const std::optional<ProgramConversation::LookAhead> ahead = conversation_.TakeLookAhead();
+  if (!ahead.has_value() || asked_ == nullptr) return;
+  std::vector<absl::Span<const uint64_t>> keys(lookups_.size());
+  for (const ProgramKeys& table : ahead->tables) keys[table.table] = table.keys;
+  asked_->NameAhead(ahead->batch, keys);
 }
 
 void ExternalProgram::Expect(uint64_t step, absl::Span<const BatchKey> next) {

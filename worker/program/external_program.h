@@ -110,6 +110,8 @@ class ExternalProgram : public ReplicaProgram {
   absl::Status TalkUntilDone(absl::FunctionRef<void(uint32_t)> on_final);
   // Gives the program the rows that it asks for.
   absl::Status AnswerLookUps();
+  // Remembers the keys that the program has named for a later batch, if it has.
+  void PassOnLookAhead();
   // Talks with the program until the conversation leaves the phase.
   absl::Status TalkWhileIn(ProgramConversation::Phase phase, absl::Time deadline,
                            absl::FunctionRef<void(uint32_t)> on_final);

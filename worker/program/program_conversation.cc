@@ -29,15 +29,17 @@ constexpr uint32_t kSurroundings = 3;
 
 const char* NameOf(uint32_t type) {
   constexpr const char* kNames[] = {"HELLO", "DECLARE", "READY",  "FINAL",
-                                    "DONE",  "ERROR",   "LOOK_UP"};
-  return type >= 1 && type <= 7 ? kNames[type - 1] : "a message of an unknown type";
+                                    "DONE",  "ERROR",   "LOOK_UP", "LOOK_AHEAD"};
+  return type >= 1 && type <= 8 ? kNames[type - 1] : "a message of an unknown type";
 }
 
 uint32_t MostBytes(uint32_t type, uint32_t version) {
   if (type == static_cast<uint32_t>(ProgramMessage::kHello)) return kMaxHelloBytes;
   if (type == static_cast<uint32_t>(ProgramMessage::kDeclare)) return kMaxDeclareBytes;
   if (type == static_cast<uint32_t>(ProgramMessage::kDone) && version > 1) return kMaxDoneBytes;
-  return type == static_cast<uint32_t>(ProgramMessage::kLookUp) ? kMaxLookUpBytes : kMaxBytes;
+  const bool has_keys = type == static_cast<uint32_t>(ProgramMessage::kLookUp) ||
+                        type == static_cast<uint32_t>(ProgramMessage::kLookAhead);
+  return has_keys ? kMaxLookUpBytes : kMaxBytes;
 }
 
 // The reader is not ok() afterwards if the histogram is cut short.
@@ -110,8 +112,9 @@ absl::Status ProgramConversation::CheckHead(uint32_t type, uint32_t bytes) const
                       (is(ProgramMessage::kFinal) && is_working) ||
                       (is(ProgramMessage::kDone) && is_working) ||
                       (is(ProgramMessage::kLookUp) && is_working && version_ > 2) ||
+                      (is(ProgramMessage::kLookAhead) && is_working && version_ > 3) ||
                       (is(ProgramMessage::kError) && phase_ > Phase::kHello) ||
-                      (type <= static_cast<uint32_t>(ProgramMessage::kLookUp) &&
+                      (type <= static_cast<uint32_t>(ProgramMessage::kLookAhead) &&
                        phase_ == Phase::kEnded);  // It was under way when FINISH was sent.
   if (!is_due || type == 0) {
     return Wrong(
@@ -142,6 +145,8 @@ absl::Status ProgramConversation::Handle(ProgramMessage type, absl::string_view 
       return HandleFinal(payload, on_final);
     case ProgramMessage::kLookUp:
       return HandleLookUp(payload);
+    case ProgramMessage::kLookAhead:
+      return HandleLookAhead(payload);
     default:
       return HandleDone(payload);
   }
@@ -226,48 +231,32 @@ absl::Status ProgramConversation::HandleLookUp(absl::string_view payload) {
   }
   // A batch whose rows cannot be read any more must have contributed nothing.
   if (has_final_) return Wrong("sent a LOOK_UP after a FINAL; all look-ups of a batch come first");
-  look_ups_.clear();
-  for (uint32_t i = 0; i < count; ++i) RETURN_IF_ERROR(TakeLookUp(&reader));
-  if (!reader.is_at_end()) return Wrong("sent a LOOK_UP with bytes behind its end");
+  const absl::Status read = ReadProgramKeys("LOOK_UP", declaration_.tables, count, &reader,
+                                            &rows_end_, &look_ups_);
+  if (!read.ok()) return Wrong(read.message());
   phase_ = Phase::kAsking;
   return absl::OkStatus();
 }
 
-absl::Status ProgramConversation::TakeLookUp(MessageReader* reader) {
-  LookUp look_up;
-  look_up.table = reader->U32();
-  const uint64_t count = reader->U64();
-  if (!reader->ok() || look_up.table >= declaration_.tables.size()) {
-    return Wrong(absl::StrCat("sent a LOOK_UP that is damaged or of table ", look_up.table,
-                              ", but it has only ", declaration_.tables.size()));
+absl::Status ProgramConversation::HandleLookAhead(absl::string_view payload) {
+  MessageReader reader(payload);
+  const uint64_t work = reader.U64();
+  const uint64_t epoch = reader.U64();
+  LookAhead ahead;
+  ahead.batch = {static_cast<uint32_t>(epoch), reader.U64()};
+  const uint32_t count = reader.U32();
+  if (!reader.ok() || work != work_ || evaluates_ || epoch > UINT32_MAX || count == 0 ||
+      count > declaration_.tables.size()) {
+    return Wrong(absl::StrCat("sent a LOOK_AHEAD of ", count, " tables for a batch of epoch ",
+                              epoch, " in work ", work, " while it computes ",
+                              evaluates_ ? "evaluation " : "work ", work_, " and has ",
+                              declaration_.tables.size(), " tables"));
   }
-  const v1::TableConfig& table = declaration_.tables[look_up.table];
-  for (const LookUp& other : look_ups_) {
-    if (other.table != look_up.table) continue;
-    return Wrong(absl::StrCat("sent a LOOK_UP with table ", table.name(), " twice"));
-  }
-  if (count == 0 || count > reader->remaining() / sizeof(uint64_t)) {
-    return Wrong(absl::StrCat("sent a LOOK_UP of ", count, " keys of table ", table.name(),
-                              ", but the message has room for 1 to ",
-                              reader->remaining() / sizeof(uint64_t)));
-  }
-  look_up.keys.resize(count);
-  for (uint64_t k = 0; k < count; ++k) {
-    look_up.keys[k] = reader->U64();
-    if (k == 0 || look_up.keys[k - 1] < look_up.keys[k]) continue;
-    return Wrong(absl::StrCat("sent a LOOK_UP with key ", look_up.keys[k], " of table ",
-                              table.name(), " after key ", look_up.keys[k - 1],
-                              "; keys rise, and each comes once"));
-  }
-  look_up.offset = rows_end_;
-  rows_end_ += AlignedArray(count * table.dim() * sizeof(float));
-  if (rows_end_ > ProgramLayout::kRowBytes) {
-    return Wrong(absl::StrCat("asks for ", rows_end_, " bytes of rows in one batch, at last for ",
-                              count, " rows of table ", table.name(), "; at most ",
-                              ProgramLayout::kRowBytes,
-                              " are possible: make batch_size or data.evaluation_block smaller"));
-  }
-  look_ups_.push_back(std::move(look_up));
+  uint64_t row_bytes = 0;
+  const absl::Status read = ReadProgramKeys("LOOK_AHEAD", declaration_.tables, count, &reader,
+                                            &row_bytes, &ahead.tables);
+  if (!read.ok()) return Wrong(read.message());
+  look_ahead_ = std::move(ahead);
   return absl::OkStatus();
 }
 
@@ -386,7 +375,7 @@ void ProgramConversation::SendRows() {
   phase_ = Phase::kWorking;
   MessageWriter writer(ProgramMessage::kRows, &output_);
   writer.U64(work_);
-  for (const LookUp& look_up : look_ups_) {
+  for (const ProgramKeys& look_up : look_ups_) {
     writer.U64(rows_ + look_up.offset).U64(evaluates_ ? 0 : rows_ + look_up.offset);
   }
 }

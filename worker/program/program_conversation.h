@@ -3,7 +3,9 @@
 #define SHOAL_WORKER_PROGRAM_PROGRAM_CONVERSATION_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -14,6 +16,7 @@
 #include "runtime/plan/batch_key.h"
 #include "runtime/variables/metric_sums.h"
 #include "worker/program/program_declaration.h"
+#include "worker/program/program_keys.h"
 #include "worker/program/program_layout.h"
 #include "worker/program/program_messages.h"
 
@@ -71,14 +74,16 @@ class ProgramConversation {
   const ProgramDeclaration& declaration() const { return declaration_; }  // After DECLARE.
   const std::string& traceback() const { return traceback_; }             // After ERROR.
 
-  // Rows of one table that the program asks for.
-  struct LookUp {
-    uint32_t table = 0;          // Its number in ProgramDeclaration::tables.
-    std::vector<uint64_t> keys;  // Rising; at least one.
-    uint64_t offset = 0;         // The beginning of its rows, and of their gradients, in the area.
+  // In kAsking: the rows that the program asks for; each table at most once.
+  const std::vector<ProgramKeys>& look_ups() const { return look_ups_; }
+
+  // The keys of rows that a later batch of training data will probably look up.
+  struct LookAhead {
+    BatchKey batch;
+    std::vector<ProgramKeys> tables;  // Each table at most once; offsets mean nothing.
   };
-  // Valid in kAsking: each table at most once.
-  const std::vector<LookUp>& look_ups() const { return look_ups_; }
+  // Returns the newest LOOK_AHEAD since the last call.
+  std::optional<LookAhead> TakeLookAhead() { return std::exchange(look_ahead_, std::nullopt); }
 
   // Call it in kLayout.
   void SendLayout(const ProgramLayout& layout);
@@ -112,7 +117,7 @@ class ProgramConversation {
   absl::Status HandleFinal(absl::string_view payload, absl::FunctionRef<void(uint32_t)> on_final);
   absl::Status HandleDone(absl::string_view payload);
   absl::Status HandleLookUp(absl::string_view payload);
-  absl::Status TakeLookUp(MessageReader* reader);
+  absl::Status HandleLookAhead(absl::string_view payload);
   absl::Status HandleError(absl::string_view payload);
   absl::Status CheckMetrics() const;
   // An error of the program, with a code that follows from the phase.
@@ -134,7 +139,8 @@ class ProgramConversation {
   bool has_final_ = false;  // In the last work.
   uint64_t rows_ = 0;       // The beginning of the areas of rows in the files.
   uint64_t rows_end_ = 0;   // The bytes there that the last work uses.
-  std::vector<LookUp> look_ups_;
+  std::vector<ProgramKeys> look_ups_;
+  std::optional<LookAhead> look_ahead_;
   std::vector<uint64_t> final_in_;  // Indexed by variable: the last work in which it was final.
   Result result_;
 };

@@ -35,9 +35,9 @@ constexpr char kTwoTables[] =
     "table { name: 'item' dim: 3 optimizer { sgd { learning_rate: 0.5 } } } "
     "table { name: 'user' dim: 16 admission { min_count: 2 } }";
 
-// Brings a conversation of version 3 with two tables to work 1.
-void StartWithTables(Talk* talk, bool evaluates = false) {
-  ASSERT_EQ(talk->Say(Hello(1, 3) + DeclareTables(kTwoTables)), absl::OkStatus());
+// Brings a conversation of this version with two tables to work 1.
+void StartWithTables(Talk* talk, bool evaluates = false, uint32_t version = 3) {
+  ASSERT_EQ(talk->Say(Hello(1, version) + DeclareTables(kTwoTables)), absl::OkStatus());
   const ProgramDeclaration& declaration = talk->conversation.declaration();
   talk->conversation.SendLayout(LayOut(declaration.variables, /*has_tables=*/true));
   ASSERT_EQ(talk->Say(Ready()), absl::OkStatus());
@@ -57,6 +57,20 @@ std::string LookUp(uint64_t work, const std::vector<std::pair<uint32_t, Keys>>& 
       for (const uint64_t key : keys) writer.U64(key);
     }
     out += behind;
+  }
+  return out;
+}
+
+std::string LookAhead(uint64_t work, uint64_t epoch, uint64_t index,
+                      const std::vector<std::pair<uint32_t, Keys>>& tables) {
+  std::string out;
+  {
+    MessageWriter writer(ProgramMessage::kLookAhead, &out);
+    writer.U64(work).U64(epoch).U64(index).U32(static_cast<uint32_t>(tables.size()));
+    for (const auto& [table, keys] : tables) {
+      writer.U32(table).U64(keys.size());
+      for (const uint64_t key : keys) writer.U64(key);
+    }
   }
   return out;
 }
@@ -137,6 +151,57 @@ TEST(ProgramLookUpTest, RefusesLookUpsThatCannotBe) {
   std::string bytes;
   MessageWriter(ProgramMessage::kLookUp, &bytes).U64(1).U32(1).U32(0).U64(uint64_t{1} << 62).U64(4);
   EXPECT_THAT(std::string(talk.Say(bytes).message()), HasSubstr("has room for 1 to 1"));
+}
+
+TEST(ProgramLookUpTest, LooksAheadInVersion4) {
+  Talk talk;
+  StartWithTables(&talk, /*evaluates=*/false, /*version=*/4);
+  EXPECT_FALSE(talk.conversation.TakeLookAhead().has_value());
+  talk.conversation.output()->clear();
+  ASSERT_EQ(talk.Say(LookAhead(1, 0, 7, {{0, {1}}}) +
+                     LookAhead(1, 2, 9, {{1, {4, UINT64_MAX}}, {0, {0}}})),
+            absl::OkStatus());
+  EXPECT_EQ(talk.conversation.phase(), Phase::kWorking);
+  EXPECT_TRUE(talk.conversation.output()->empty()) << "there is no answer";
+  const auto ahead = talk.conversation.TakeLookAhead();
+  ASSERT_TRUE(ahead.has_value());
+  EXPECT_EQ(ahead->batch, (BatchKey{2, 9})) << "the newest counts";
+  ASSERT_THAT(ahead->tables, SizeIs(2));
+  EXPECT_EQ(ahead->tables[0].table, 1u);
+  EXPECT_THAT(ahead->tables[0].keys, ElementsAre(4, UINT64_MAX));
+  EXPECT_FALSE(talk.conversation.TakeLookAhead().has_value());
+  // It takes no part of the area of rows, and may come after a FINAL.
+  ASSERT_EQ(talk.Say(LookUp(1, {{0, {7}}})), absl::OkStatus());
+  talk.conversation.SendRows();
+  EXPECT_THAT(TakeRows(&talk), ElementsAre(8192, 8192));
+  ASSERT_EQ(talk.Say(Final(1, {0}) + LookAhead(1, 2, 9, {{0, {1}}})), absl::OkStatus());
+}
+
+TEST(ProgramLookUpTest, RefusesLookAheadsThatCannotBe) {
+  const Keys key = {5};
+  const std::pair<std::string, std::string> wrong[] = {
+      {LookAhead(2, 0, 0, {{0, key}}), "in work 2 while it computes work 1"},
+      {LookAhead(1, uint64_t{1} << 32, 0, {{0, key}}), "for a batch of epoch 4294967296"},
+      {LookAhead(1, 0, 0, {}), "a LOOK_AHEAD of 0 tables"},
+      {LookAhead(1, 0, 0, {{2, key}}), "a LOOK_AHEAD that is damaged or of table 2"},
+      {LookAhead(1, 0, 0, {{0, {5, 5}}}), "a LOOK_AHEAD with key 5 of table item after key 5"},
+      {LookUp(1, {{0, key}}) + LookAhead(1, 0, 0, {{0, key}}),
+       "sent LOOK_AHEAD (type 8) where it is not allowed"}};
+  for (const auto& [bytes, why] : wrong) {
+    Talk talk;
+    StartWithTables(&talk, /*evaluates=*/false, /*version=*/4);
+    const absl::Status status = talk.Say(bytes);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << why;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(why));
+  }
+  Talk evaluates;
+  StartWithTables(&evaluates, /*evaluates=*/true, /*version=*/4);
+  EXPECT_THAT(std::string(evaluates.Say(LookAhead(1, 0, 0, {{0, key}})).message()),
+              HasSubstr("while it computes evaluation 1"));
+  Talk old;
+  StartWithTables(&old);
+  EXPECT_THAT(std::string(old.Say(LookAhead(1, 0, 0, {{0, key}})).message()),
+              HasSubstr("sent LOOK_AHEAD (type 8) where it is not allowed"));
 }
 
 TEST(ProgramLookUpTest, RefusesMoreRowsThanThereIsRoomFor) {

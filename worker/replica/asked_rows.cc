@@ -5,8 +5,16 @@
 
 namespace shoal {
 
+namespace {
+
+// The index of the keys of one call: a set that is prepared for them is of no batch.
+constexpr int64_t kPartOfABatch = -1;
+
+}  // namespace
+
 AskedRows::AskedRows(const ReplicaProgram* program, const SliceTable* slices, RowSets* rows)
     : rows_(*rows),
+      ahead_(slices, program->lookups()),
       keys_(slices, program->lookups()),
       all_keys_(slices, program->lookups()),
       gradients_(program->lookups().size()) {
@@ -15,12 +23,24 @@ AskedRows::AskedRows(const ReplicaProgram* program, const SliceTable* slices, Ro
   }
 }
 
+void AskedRows::NameAhead(const BatchKey& batch,
+                          absl::Span<const absl::Span<const uint64_t>> keys) {
+  ahead_.Take(batch.epoch, static_cast<int64_t>(batch.index), keys);
+}
+
+const BatchKeys* AskedRows::KeysAhead(const BatchKey& batch) const {
+  const bool is_named =
+      ahead_.epoch() == batch.epoch && ahead_.index() == static_cast<int64_t>(batch.index);
+  return is_named ? &ahead_ : nullptr;
+}
+
 void AskedRows::Begin(const LoadedBatch& batch, uint32_t row_set, Pull pull) {
   epoch_ = batch.epoch;
   index_ = batch.index;
   row_set_ = row_set;
   pull_ = std::move(pull);
   are_gone_ = false;
+  has_ahead_ = rows_.IsPreparedFor(row_set, epoch_, index_);
   asked_.clear();
 }
 
@@ -31,19 +51,22 @@ void AskedRows::Get(absl::Span<const Request> requests) {
     asked_.push_back(
         {request.lookup, {request.keys.begin(), request.keys.end()}, request.gradients});
   }
-  keys_.Take(epoch_, index_, keys);
-  are_gone_ = are_gone_ || !pull_(keys_);
-  const absl::Span<const TableRows> rows = rows_.GetRows(row_set_, keys_);
+  keys_.Take(epoch_, kPartOfABatch, keys);
+  has_ahead_ = has_ahead_ && rows_.FindRows(row_set_, keys_, &places_);
+  // This replaces the rows in the set.
+  if (!has_ahead_) are_gone_ = are_gone_ || !pull_(keys_);
   for (const Request& request : requests) {
     const size_t dim = dim_[request.lookup];
     if (are_gone_) {
       std::fill_n(request.values, request.keys.size() * dim, 0.0f);
       continue;
     }
+    const float* const values = rows_.values(row_set_, request.lookup);
     const std::vector<int32_t>& places = keys_.tables()[request.lookup].places[0];
     for (size_t i = 0; i < request.keys.size(); ++i) {
-      const float* const row = rows[request.lookup].values + static_cast<size_t>(places[i]) * dim;
-      std::copy(row, row + dim, request.values + i * dim);
+      auto place = static_cast<size_t>(places[i]);
+      if (has_ahead_) place = static_cast<size_t>(places_[request.lookup][place]);
+      std::copy_n(values + place * dim, dim, request.values + i * dim);
     }
   }
 }

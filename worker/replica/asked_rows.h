@@ -9,6 +9,7 @@
 #include "absl/types/span.h"
 
 #include "ml/data/prefetcher.h"
+#include "runtime/plan/batch_key.h"
 #include "runtime/plan/slice_table.h"
 #include "worker/replica/batch_keys.h"
 #include "worker/replica/replica_program.h"
@@ -37,12 +38,21 @@ class AskedRows {
   // All pointers are borrowed.
   AskedRows(const ReplicaProgram* program, const SliceTable* slices, RowSets* rows);
 
-  // Called before the batch is computed. `row_set` is a set of RowSets, into which `pull` pulls.
+  // Names the keys that a later training batch will probably ask for, one list for each lookup with
+  // each key once. The newest call counts.
+  void NameAhead(const BatchKey& batch, absl::Span<const absl::Span<const uint64_t>> keys);
+  // Returns the keys that are named for this batch, null if none are. Valid until the next
+  // NameAhead. Whoever prepares a set of RowSets for them and pulls it at the batch's version saves
+  // the batch its calls of Pull.
+  const BatchKeys* KeysAhead(const BatchKey& batch) const;
+
+  // Called before the batch is computed. `row_set` is a set of RowSets, into which `pull` pulls. If
+  // it was prepared for this batch, it has the rows of KeysAhead.
   void Begin(const LoadedBatch& batch, uint32_t row_set, Pull pull);
 
-  // Called by the program: waits for the rows of at most one request for each lookup. If they
-  // cannot be read any more, the values become 0; the program then computes on, and nothing comes
-  // of it.
+  // Called by the program: waits for the rows of at most one request for each lookup, unless they
+  // are there. If they cannot be read any more, the values become 0; the program then computes on,
+  // and nothing comes of it.
   void Get(absl::Span<const Request> requests);
 
   // Returns whether rows of the batch could not be read, so that its result has to be dropped.
@@ -73,8 +83,11 @@ class AskedRows {
   uint32_t row_set_ = 0;
   Pull pull_;
   bool are_gone_ = false;
+  bool has_ahead_ = false;    // the set has the rows of KeysAhead
   std::vector<Asked> asked_;  // in the order of the calls
-  BatchKeys keys_;            // those of one call
+  std::vector<std::vector<int32_t>> places_;  // of keys_ in the set
+  BatchKeys ahead_;
+  BatchKeys keys_;  // those of one call
   BatchKeys all_keys_;
   std::vector<std::vector<float>> gradients_;  // indexed by lookup
 };

@@ -80,10 +80,23 @@ class AskedRowsTest : public ::testing::Test {
     pulls_ = 0;
     replica_.asked_rows()->Begin(batch_, set, [this, set](const BatchKeys& keys) {
       ++pulls_;
-      replica_.rows()->Prepare(set, &keys);
-      FillPulledRows(*replica_.rows(), table_, groups_, set);
+      Pull(set, keys);
       return are_there_;
     });
+  }
+
+  void Pull(uint32_t set, const BatchKeys& keys) {
+    replica_.rows()->Prepare(set, &keys);
+    FillPulledRows(*replica_.rows(), table_, groups_, set);
+  }
+
+  // Names keys for the batch, which is (0, 4) from then on, and pulls them into set 1.
+  void PullAhead(const std::vector<uint64_t>& a, const std::vector<uint64_t>& b) {
+    AskedRows& asked = *replica_.asked_rows();
+    asked.NameAhead({0, 4}, {a, b});
+    ASSERT_NE(asked.KeysAhead({0, 4}), nullptr);
+    Pull(/*set=*/1, *asked.KeysAhead({0, 4}));
+    batch_.index = 4;
   }
 
   // The first number of each row that a batch pushes, by table and key.
@@ -158,6 +171,52 @@ TEST_F(AskedRowsTest, ABatchWhoseRowsAreGoneContributesNothing) {
   Train();
   EXPECT_FALSE(replica_.asked_rows()->are_gone());
   EXPECT_EQ(groups_handed_over_, static_cast<int>(groups_.size()));
+}
+
+TEST_F(AskedRowsTest, RowsOfKeysThatWereNamedAheadAreThere) {
+  PullAhead({1, 3, 5, 900}, {2, 7});
+  program_.calls = {{{0, {3, 900}}}, {{0, {5}}, {1, {7}}}};
+  Train();
+  EXPECT_EQ(pulls_, 0);
+  EXPECT_THAT(program_.received[0], ElementsAre(30, 31, 9000, 9001));
+  EXPECT_THAT(program_.received[1], ElementsAre(50, 51));
+  EXPECT_THAT(program_.received[2], ElementsAre(70, 71));
+  // Rows that are named and not asked for are not touched.
+  EXPECT_THAT(pushed_[0], ElementsAre(Pair(3, 0), Pair(5, 100), Pair(900, 1)));
+  EXPECT_THAT(pushed_[1], ElementsAre(Pair(7, 100)));
+}
+
+TEST_F(AskedRowsTest, KeysThatWereNotNamedAreStillPulled) {
+  PullAhead({3, 5}, {});
+  program_.calls = {{{0, {5}}}, {{0, {3, 4}}, {1, {7}}}, {{0, {3}}}};
+  Train();
+  EXPECT_EQ(pulls_, 2) << "the pull of the second call replaces what was there";
+  EXPECT_THAT(program_.received[1], ElementsAre(30, 31, 40, 41));
+  EXPECT_THAT(program_.received[2], ElementsAre(70, 71));
+  EXPECT_THAT(program_.received[3], ElementsAre(30, 31));
+  EXPECT_THAT(pushed_[0], ElementsAre(Pair(3, 100 + 200), Pair(4, 101), Pair(5, 0)));
+}
+
+TEST_F(AskedRowsTest, RowsAreOfOneBatchAndOneSet) {
+  program_.calls = {{{0, {3}}}};
+  PullAhead({3}, {});
+  batch_.index = 5;
+  Train();
+  EXPECT_EQ(pulls_, 1) << "another batch";
+  batch_.index = 4;
+  Train();
+  EXPECT_EQ(pulls_, 1) << "the set has the rows of the call before";
+  PullAhead({3}, {});
+  batch_.epoch = 1;
+  Train();
+  EXPECT_EQ(pulls_, 1) << "another epoch";
+  PullAhead({3}, {});
+  batch_.epoch = 0;
+  Begin(RowSets::kEvaluationSet);
+  BatchResult result;
+  ASSERT_TRUE(replica_.Evaluate(batch_, 0, &result).ok());
+  EXPECT_EQ(pulls_, 1) << "another set";
+  EXPECT_EQ(replica_.asked_rows()->KeysAhead({0, 5}), nullptr);
 }
 
 TEST_F(AskedRowsTest, AnEvaluationHasRowsToo) {

@@ -33,6 +33,9 @@ RowSets::RowSets(const ReplicaProgram* program, const SliceTable* table,
   }
   for (Set& set : sets_) {
     set.keys.resize(lookups.size());
+    for (const TableLookups& lookup : lookups) {
+      set.begins.emplace_back(table->num_buckets_of(lookup.table) + 1);
+    }
     set.values.resize(lookups.size());
     set.capacity.resize(lookups.size());
     for (const std::vector<Place>& places : places_) set.pulls.emplace_back(places.size());
@@ -59,6 +62,7 @@ void RowSets::Prepare(uint32_t index, const BatchKeys* keys) {
   for (size_t t = 0; t < set.keys.size(); ++t) {
     const std::vector<uint64_t>& wanted = keys->tables()[t].keys;
     set.keys[t].assign(wanted.begin(), wanted.end());
+    set.begins[t] = keys->tables()[t].begins;
     while (capacity_[t] < static_cast<int64_t>(wanted.size())) capacity_[t] *= 2;
     if (set.capacity[t] >= capacity_[t]) continue;
     set.capacity[t] = capacity_[t];
@@ -78,6 +82,31 @@ void RowSets::Prepare(uint32_t index, const BatchKeys* keys) {
 bool RowSets::IsPreparedFor(uint32_t set, const BatchKeys& keys) const {
   return sets_[set].is_of_batch && sets_[set].epoch == keys.epoch() &&
          sets_[set].index == keys.index();
+}
+
+bool RowSets::IsPreparedFor(uint32_t index, uint32_t epoch, int64_t batch) const {
+  const Set& set = sets_[index];
+  return set.is_of_batch && set.epoch == epoch && set.index == batch;
+}
+
+bool RowSets::FindRows(uint32_t index, const BatchKeys& keys,
+                       std::vector<std::vector<int32_t>>* places) const {
+  const Set& set = sets_[index];
+  places->resize(set.keys.size());
+  for (size_t t = 0; t < set.keys.size(); ++t) {
+    const TableKeys& wanted = keys.tables()[t];
+    (*places)[t].resize(wanted.keys.size());
+    for (size_t b = 0; b + 1 < wanted.begins.size(); ++b) {
+      const auto end = set.keys[t].begin() + set.begins[t][b + 1];
+      auto known = set.keys[t].begin() + set.begins[t][b];
+      for (uint32_t i = wanted.begins[b]; i < wanted.begins[b + 1]; ++i) {
+        known = std::lower_bound(known, end, wanted.keys[i]);
+        if (known == end || *known != wanted.keys[i]) return false;
+        (*places)[t][i] = static_cast<int32_t>(known - set.keys[t].begin());
+      }
+    }
+  }
+  return true;
 }
 
 absl::Span<const TableRows> RowSets::GetRows(uint32_t index, const BatchKeys& keys) {

@@ -35,6 +35,16 @@ class RowSets {
   void Prepare(uint32_t set, const BatchKeys* keys);
   // Returns whether the set was prepared for this batch.
   bool IsPreparedFor(uint32_t set, const BatchKeys& keys) const;
+  bool IsPreparedFor(uint32_t set, uint32_t epoch, int64_t index) const;
+  // Returns whether the set, which was prepared for a batch, has the rows of all these keys.
+  // (*places)[t][i] is then the place of the row of keys.tables()[t].keys[i] among those of lookup
+  // t in values().
+  bool FindRows(uint32_t set, const BatchKeys& keys,
+                std::vector<std::vector<int32_t>>* places) const;
+  // Returns the rows that the set has for a lookup.
+  const float* values(uint32_t set, size_t lookup) const {
+    return static_cast<const float*>(sets_[set].values[lookup].data());
+  }
   // Returns the value of Exchange::pull_rows for a group of buckets.
   const RowPull* pulls(uint32_t set, uint32_t group) const {
     return sets_[set].pulls[group].data();
@@ -71,7 +81,8 @@ class RowSets {
     bool is_of_batch = false;
     uint32_t epoch = 0;
     int64_t index = 0;
-    std::vector<std::vector<uint64_t>> keys;  // indexed by lookup
+    std::vector<std::vector<uint64_t>> keys;    // indexed by lookup
+    std::vector<std::vector<uint32_t>> begins;  // as TableKeys::begins, indexed by lookup
     std::vector<Buffer> values;               // indexed by lookup
     std::vector<int64_t> capacity;            // of `values`, in rows
     std::vector<std::vector<RowPull>> pulls;  // indexed by group and slice in the group

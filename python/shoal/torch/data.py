@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset, default_collate
 
-from shoal._protocol import Indices
+from shoal._protocol import Announcement, Indices
 from shoal.errors import ProgramError
 from shoal.worker import Work, Worker
 
@@ -217,7 +217,9 @@ class Source:
         prefetch_factor: int,
         collate: Optional[Callable[[Any], Any]],
         options: dict[str, Any],
+        reads_ahead: bool = False,
     ) -> None:
+        """reads_ahead: read_ahead() will be called."""
         for name, value, low in (("num_workers", num_workers, 0), ("prefetch_factor", prefetch_factor, 1)):
             if isinstance(value, bool) or not isinstance(value, int) or value < low:
                 raise ProgramError(f"{name} is {value!r}; it must be a whole number from {low}")
@@ -227,10 +229,13 @@ class Source:
         self._prefetch_factor = prefetch_factor
         self._options = options
         self._pipeline: Optional[Pipeline] = None
+        self._reads_ahead = reads_ahead
+        self._announced: collections.OrderedDict[Key, Announcement] = collections.OrderedDict()
+        self._next: Optional[tuple[Key, Any]] = None  # The batch that was read ahead.
 
     @property
     def ahead(self) -> int:
-        return min(64, self._num_workers * self._prefetch_factor)
+        return max(min(64, self._num_workers * self._prefetch_factor), int(self._reads_ahead))
 
     def start(self) -> None:
         if self._num_workers:
@@ -244,13 +249,43 @@ class Source:
         return self._train.read_now(indices, data_seed(worker.seed, "train", work.epoch, work.index))
 
     def get(self, worker: Worker, work: Work) -> Any:
-        seed = data_seed(worker.seed, work.kind, work.epoch, work.index)
         if not work.is_training:
             assert self._test is not None
-            return self._test.read_now(work.indices, seed)
-        if self._pipeline is None:
-            return self._train.read_now(work.indices, seed)
+            return self._test.read_now(work.indices, data_seed(worker.seed, work.kind, work.epoch, work.index))
+        self._take_announcements(worker)
+        key = work.epoch, work.index
+        while key in self._announced:  # Those that were announced before it come no more.
+            self._announced.popitem(last=False)
+        if self._next is not None and self._next[0] == key:
+            batch, self._next = self._next[1], None
+            return batch
+        return self._read(worker, key, work.indices)
+
+    def read_ahead(self, worker: Worker) -> Optional[tuple[Announcement, Any]]:
+        """The training batch that probably comes next, if it is known; it is read if it was not yet."""
+        self._take_announcements(worker)
+        if not self._announced:
+            return None
+        key, item = next(iter(self._announced.items()))
+        if self._next is None or self._next[0] != key:
+            self._next = key, self._read(worker, key, item.indices)
+        return item, self._next[1]
+
+    def _take_announcements(self, worker: Worker) -> None:
+        if not self.ahead:
+            return
         for item in worker.announcements():
-            item_seed = data_seed(worker.seed, "train", item.epoch, item.index)
-            self._pipeline.announce(Request(item.indices.tolist(), (item.epoch, item.index), item_seed))
-        return self._pipeline.get(Request(work.indices.tolist(), (work.epoch, work.index), seed))
+            key = item.epoch, item.index
+            self._announced[key] = item
+            self._announced.move_to_end(key)
+            if self._pipeline is not None:
+                seed = data_seed(worker.seed, "train", item.epoch, item.index)
+                self._pipeline.announce(Request(item.indices.tolist(), key, seed))
+        while len(self._announced) > self.ahead:  # They are void.
+            self._announced.popitem(last=False)
+
+    def _read(self, worker: Worker, key: Key, indices: Indices) -> Any:
+        seed = data_seed(worker.seed, "train", *key)
+        if self._pipeline is None:
+            return self._train.read_now(indices, seed)
+        return self._pipeline.get(Request(indices.tolist(), key, seed))

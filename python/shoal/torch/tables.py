@@ -67,12 +67,12 @@ class BatchRows:
 
     def look_up(self, wanted: Mapping[str, Any]) -> None:
         """Looks up the rows of all these keys at once, if they are not there yet."""
+        self.look_up_different(different(wanted))
+
+    def look_up_different(self, wanted: Mapping[str, tuple[Keys, Places]]) -> None:
+        """The same for the result of different()."""
         assert self._work is not None
-        missing: dict[str, tuple[Keys, Places]] = {}
-        for table, keys in wanted.items():
-            unique, inverse = unique_of(_joined(table, keys))
-            if self._covering(table, unique) is None:
-                missing[table] = unique, inverse
+        missing = {table: keys for table, keys in wanted.items() if self._covering(table, keys[0]) is None}
         if missing:
             for table, rows in self._work._look_up(missing).items():
                 self._parts[table].append(_Part(rows, self._leaf_of(rows)))
@@ -109,6 +109,11 @@ class BatchRows:
         if not len(rows):  # Operations want a row, which nothing names.
             return torch.zeros(1, rows.values.shape[1], device=self._device, requires_grad=True)
         return tensor_of(rows.values).to(self._device).detach().requires_grad_()
+
+
+def different(wanted: Mapping[str, Any]) -> dict[str, tuple[Keys, Places]]:
+    """For each table the different keys, rising, and the place of each key among them."""
+    return {table: unique_of(_joined(table, keys)) for table, keys in wanted.items()}
 
 
 def _flat(table: str, keys: Any) -> Keys:

@@ -14,6 +14,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from shoal import optimizers
 from shoal._metrics import AUC, Metric, Value, add, value_of
+from shoal._rows import Keys, Places
 from shoal._work import FINAL_BYTES
 from shoal.errors import ProgramError
 from shoal.tables import Table
@@ -22,7 +23,7 @@ from shoal.torch.convert import from_torch
 from shoal.torch.memory import Memory, Streams, make_memory, tensor_of
 from shoal.torch.model import Models, check_entries, load_buffers, named_models, tensors_of, why_not_changed
 from shoal.torch.rehearsal import Rehearsal
-from shoal.torch.tables import BatchRows, _TableModule
+from shoal.torch.tables import BatchRows, _TableModule, different
 from shoal.torch.values import array_of, mean_of
 from shoal.worker import Variable, Work, Worker
 
@@ -76,6 +77,8 @@ class Trainer:
                 if isinstance(part, _TableModule):
                     part._bind(self)
         self._streams = _streams
+        self._keys_of: Optional[Callable[[Any], Mapping[str, Any]]] = None
+        self._next_keys: Optional[tuple[tuple[int, int], dict[str, tuple[Keys, Places]]]] = None
         self._work: Optional[Work] = None
         self._memory: Optional[Memory] = None
         self._rehearsal: Optional[Rehearsal] = None
@@ -105,12 +108,15 @@ class Trainer:
         num_workers: int = 0,
         prefetch_factor: int = 2,
         collate_fn: Optional[Callable[[Any], Any]] = None,
+        keys: Optional[Callable[[Any], Mapping[str, Any]]] = None,
         data_fingerprint: Optional[int] = None,
         **loader_options: Any,
     ) -> Iterator[Any]:
         """Yields the batches that this worker computes, and blocks of the test data to evaluate, until the run is over.
 
         train, test: map-style data sets. num_workers: processes that read ahead. loader_options: of DataLoader.
+        keys: returns for a batch the keys of all its look-ups, {table: keys, or a list of keys}. Their rows are there
+            when the batch is yielded, and the rows of the next batch are asked for together with its parameters.
         During an evaluation the models are in eval mode, and step() only reports.
         """
         data.check_data_set(train, "the training data")
@@ -121,7 +127,14 @@ class Trainer:
                 raise ProgramError(
                     f"{option} has no place here: Shoal chooses the order of the examples, by the run's seed"
                 )
-        source = data.Source(train, test, num_workers, prefetch_factor, collate_fn, loader_options)
+        if keys is not None and not callable(keys):
+            raise ProgramError(
+                f"keys is a {type(keys).__name__}; it must be a function that returns the keys of a batch, "
+                "{table: keys}"
+            )
+        reads_ahead = keys is not None
+        source = data.Source(train, test, num_workers, prefetch_factor, collate_fn, loader_options, reads_ahead)
+        self._source, self._keys_of = source, keys
         fingerprint = data.fingerprint(train) if data_fingerprint is None else data_fingerprint
         self._declare(
             examples=len(train), test_examples=0 if test is None else len(test), batch_size=batch_size, epochs=epochs,
@@ -134,6 +147,7 @@ class Trainer:
                     yield from self._rehearse(work, source)
                 batch = source.get(self._worker, work)
                 self._begin(work)
+                self._look_up_all(work, batch)
                 with torch.set_grad_enabled(work.is_training or not self._runs_backward):
                     yield batch
                 if not work.is_done:
@@ -161,6 +175,7 @@ class Trainer:
             return
         if work.is_training:
             self._contribute(work)
+            self._name_next(work)
         work.done(self._loss_sum, metrics=self._sums)
         if self._rehearsal is not None and work.is_training:
             self._rehearsal.compare(work, self._loss_sum)
@@ -187,6 +202,39 @@ class Trainer:
         for table in keys:
             self._worker._check_table(table)
         self._rows.look_up(keys)
+
+    def _keys_in(self, batch: Any) -> dict[str, tuple[Keys, Places]]:
+        """The different keys of a batch for each table."""
+        assert self._keys_of is not None
+        keys = self._keys_of(batch)
+        if not isinstance(keys, Mapping):
+            raise ProgramError(
+                f"the function keys returned a {type(keys).__name__} for a batch; it returns {{table: keys}}"
+            )
+        for table in keys:
+            self._worker._check_table(table)
+        return different(keys)
+
+    def _look_up_all(self, work: Work, batch: Any) -> None:
+        """Looks up the rows of the keys that the program's function returns for the batch."""
+        if self._keys_of is None:
+            return
+        named = self._next_keys
+        if named is not None and work.is_training and named[0] == (work.epoch, work.index):
+            self._next_keys = None
+            self._rows.look_up_different(named[1])
+        else:
+            self._rows.look_up_different(self._keys_in(batch))
+
+    def _name_next(self, work: Work) -> None:
+        """Names the keys of the batch that probably comes next."""
+        found = None if self._keys_of is None else self._source.read_ahead(self._worker)
+        if found is None:
+            return
+        item, batch = found
+        keys = self._keys_in(batch)
+        self._next_keys = (item.epoch, item.index), keys
+        work._look_ahead(item, {table: unique for table, (unique, _) in keys.items()})
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """For programs that had an optimizer; gradients are cleared by step()."""
@@ -412,6 +460,8 @@ class Trainer:
             batch = source.peek(self._worker, work, indices)
             work.indices, work.seed = np.ascontiguousarray(indices), seed
             self._begin(work)
+            self._next_keys = None
+            self._look_up_all(work, batch)
             yield batch
             if self._rehearsal.is_incomplete():
                 raise ProgramError(f"{work} ended without trainer.step(loss); call it once for every batch")

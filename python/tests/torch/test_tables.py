@@ -147,6 +147,86 @@ def test_a_look_up_ahead_is_one_exchange():
     train(ahead, scenario)
 
 
+def keys_of(batch):
+    return {"item": [batch[0], batch[0][:, :1]], "word": batch[1]}
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_a_function_of_keys_looks_up_and_names_those_of_the_next_batch(num_workers):
+    def program(worker):
+        net = shoal_net()
+        trainer = shoal.torch.Trainer(worker, net, shoal.SGD(0.1), tables=TABLES, metrics=())
+        options = {"num_workers": num_workers, "prefetch_factor": 1} if num_workers else {}
+        for batch in trainer.batches(DATA, batch_size=8, test=DATA, keys=keys_of, **options):
+            usual(trainer, net, batch)
+
+    def side(fake):
+        fake.row_of = row_of
+        values = fake.handshake()
+        assert fake.declared.announcements == 1
+        answer = fake.look_up
+
+        def announce_first(*arguments):
+            fake.announce(INDICES, index=1)
+            return answer(*arguments)
+
+        fake.look_up = announce_first
+        first = fake.train(values, range(8))
+        fake.look_up = answer
+        check(first, range(8), values)
+        different = {
+            name: sorted({int(key) % 2**64 for key in column[INDICES].reshape(-1)})
+            for name, column in (("item", KEYS), ("word", WORDS))
+        }
+        assert len(first.look_ups) == 1
+        assert first.look_aheads == [(0, 1, different)]
+        second = fake.train(values, INDICES, step=1, index=1)
+        check(second, INDICES, values)
+        assert second.look_ups == [different]
+        assert second.look_aheads == [], "no other batch is announced"
+        assert len(fake.evaluate(values, [1, 2]).look_ups) == 1
+        fake.finish()
+
+    play(program, side)
+
+
+def test_a_batch_that_was_announced_need_not_come():
+    def program(worker):
+        net = shoal_net()
+        trainer = shoal.torch.Trainer(worker, net, shoal.SGD(0.1), tables=TABLES, metrics=())
+        for batch in trainer.batches(DATA, batch_size=8, keys=keys_of):
+            usual(trainer, net, batch)
+
+    def side(fake):
+        fake.row_of = row_of
+        values = fake.handshake()
+        fake.announce(INDICES, index=7)
+        assert [ahead[:2] for ahead in fake.train(values, range(8)).look_aheads] == [(0, 7)]
+        check(fake.train(values, range(8, 16), step=1, index=2), range(8, 16), values)
+        check(fake.train(values, INDICES, step=2, index=7), INDICES, values)
+        fake.finish()
+
+    play(program, side)
+
+
+def test_a_wrong_function_of_keys_is_named():
+    def run_with(keys):
+        def program(worker):
+            net = shoal_net()
+            trainer = shoal.torch.Trainer(worker, net, shoal.SGD(0.1), tables=TABLES, metrics=())
+            for batch in trainer.batches(DATA, batch_size=8, keys=keys):
+                usual(trainer, net, batch)
+
+        play(program, lambda fake: fake.train(fake.handshake(), INDICES))
+
+    with pytest.raises(shoal.ProgramError, match="keys is a dict; it must be a function"):
+        run_with({"item": KEYS})
+    with pytest.raises(shoal.ProgramError, match="the function keys returned a Tensor for a batch"):
+        run_with(lambda batch: batch[0])
+    with pytest.raises(shoal.ProgramError, match="table 'words' was not declared"):
+        run_with(lambda batch: {"words": batch[1]})
+
+
 def test_without_it_each_forward_pass_looks_up_what_is_not_there():
     def scenario(fake, values):
         result = fake.train(values, INDICES)
