@@ -122,7 +122,7 @@ def check_tables(tables: Any, variables: Mapping[str, object]) -> dict[str, Tabl
 
 def check_size(keys: Mapping[str, Keys]) -> None:
     size = sum(16 + 8 * len(array) for array in keys.values())
-    if size + 16 > MAX_BYTES:
+    if size + 28 > MAX_BYTES:  # The fields before the tables.
         raise ProgramError(
             f"a batch looks up {sum(map(len, keys.values()))} different keys at once; about {MAX_BYTES // 8} are "
             "possible: make batch_size or data.evaluation_block smaller"
