@@ -177,6 +177,7 @@ bool SteppingTrainer::PullRows(const BatchKeys& keys, uint32_t row_set, uint64_t
   const std::vector<ExchangeGroup>& groups = options_.store->groups();
   options_.replica->rows()->Prepare(row_set, &keys);
   const ComputeCount::Pause waiting(&computed_);
+  const absl::Time begin = options_.clock->Now();
   while (true) {
     {
       MutexLock lock(&mutex_);
@@ -206,6 +207,10 @@ bool SteppingTrainer::PullRows(const BatchKeys& keys, uint32_t row_set, uint64_t
     }
     MutexLock lock(&mutex_);
     if (rows_are_gone_ || !rows_are_late_) {
+      if (options_.metrics != nullptr && row_set != RowSets::kEvaluationSet) {
+        options_.metrics->row_wait_seconds.Observe(
+            absl::ToDoubleSeconds(options_.clock->Now() - begin));
+      }
       if (rows_are_gone_) options_.replica->rows()->Prepare(row_set, nullptr);
       return !rows_are_gone_;
     }

@@ -16,6 +16,10 @@ void CollectWorker(const WorkerMetrics& metrics, MetricPage* page) {
   page->AddHistogram("shoal_barrier_wait_seconds",
                      "Time without work: waiting for values and for other workers.",
                      metrics.barrier_seconds);
+  page->AddHistogram("shoal_row_wait_seconds",
+                     "Time that a batch waited for rows of tables that did not come with its "
+                     "parameters.",
+                     metrics.row_wait_seconds);
   page->AddCounter("shoal_evaluation_blocks_total", "Blocks of the test split that were evaluated.",
                    static_cast<double>(metrics.evaluation_blocks.value()));
   page->AddCounter("shoal_non_finite_batches_total",

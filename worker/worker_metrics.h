@@ -16,6 +16,8 @@ struct WorkerMetrics {
   MetricHistogram read_seconds{BoundsOfSeconds()};
   // Waiting between batches, for values and for other workers.
   MetricHistogram barrier_seconds{BoundsOfSeconds()};
+  // Waiting within training batches for rows of tables that did not come with the parameters.
+  MetricHistogram row_wait_seconds{BoundsOfSeconds()};
   MetricCounter evaluation_blocks;
   MetricCounter non_finite_batches;
   MetricGauge step;  // The worker's current step.

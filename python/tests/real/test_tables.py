@@ -29,9 +29,10 @@ item = shoal.Table("item", 3, optimizer=shoal.RowwiseAdagrad(0.3), initializer=s
 user = shoal.Table("user", 1 + (worker.index if "other" in sys.argv else 0))
 worker.declare([shoal.Variable("bias"), shoal.Variable("top", initial=np.ones(3))], tables=[item, user], examples=500,
                test_examples=100, optimizer=shoal.Adagrad(0.1), batch_size=10, epochs=2, prefetch=4, metrics=["auc"])
+announced = {}
 for work in worker:
     time.sleep(PAUSE)
-    worker.announcements()
+    announced.update({(batch.epoch, batch.index): batch for batch in worker.announcements()})
     index = work.indices if work.is_training else work.indices + 500
     rows = work.look_up("item", items[index])
     more = work.look_up({"user": users[index], "item": items[index][:, :1]})
@@ -48,6 +49,10 @@ for work in worker:
         np.add.at(more["user"].gradient, more["user"].inverse, error[:, None])
         work.gradients["top"] = error @ sums
         work.gradients["bias"] = error.sum()
+        announced = {key: batch for key, batch in announced.items() if key > (work.epoch, work.index)}
+        if announced and "ahead" in sys.argv:
+            batch = announced[min(announced)]
+            work.look_ahead(batch, {"item": items[batch.indices], "user": users[batch.indices]})
     work.done(loss.sum(), metrics={"auc": (p, labels[index])})
 """
 
@@ -99,15 +104,16 @@ def test_rows_are_learned_and_only_those_that_are_admitted_are_stored(reference)
     assert len(rows["user"][0]) == 50
 
 
-@pytest.mark.parametrize(("ps", "workers"), [(0, 1), (2, 2), (3, 1)])
-def test_the_bytes_of_rows_do_not_depend_on_the_number_of_tasks(clicks, tmp_path, reference, ps, workers):
-    run = shoal.launch(clicks, ps=ps, workers=workers, out=str(tmp_path / "run"), flags=SAME_STEPS)
+@pytest.mark.parametrize(("ps", "workers", "args"), [(0, 1, []), (2, 2, []), (3, 1, []), (2, 2, ["0", "ahead"])])
+def test_the_bytes_of_rows_do_not_depend_on_the_number_of_tasks(clicks, tmp_path, reference, ps, workers, args):
+    run = shoal.launch(clicks, ps=ps, workers=workers, args=args, out=str(tmp_path / "run"), flags=SAME_STEPS)
     run.wait(120)
     assert all_bytes(run) == reference[1]
 
 
-def test_killed_programs_workers_and_ps_change_no_row(clicks, tmp_path, reference):
-    run = shoal.launch(clicks, ps=2, workers=2, args=["0.05"], out=str(tmp_path / "run"), flags=SAME_STEPS)
+@pytest.mark.parametrize("args", [["0.05"], ["0.05", "ahead"]])
+def test_killed_programs_workers_and_ps_change_no_row(clicks, tmp_path, reference, args):
+    run = shoal.launch(clicks, ps=2, workers=2, args=args, out=str(tmp_path / "run"), flags=SAME_STEPS)
     wait_for_step(run, 5)
     for pid in programs(run, 1):
         os.kill(pid, signal.SIGKILL)
@@ -122,8 +128,9 @@ def test_killed_programs_workers_and_ps_change_no_row(clicks, tmp_path, referenc
     assert all_bytes(run) == reference[1]
 
 
-def test_an_asynchronous_run_counts_every_batch_once(clicks, tmp_path):
-    run = shoal.launch(clicks, ps=2, workers=2, out=str(tmp_path / "run"), flags=["--nosync_replicas"])
+@pytest.mark.parametrize("args", [[], ["0", "ahead"]])
+def test_an_asynchronous_run_counts_every_batch_once(clicks, tmp_path, args):
+    run = shoal.launch(clicks, ps=2, workers=2, args=args, out=str(tmp_path / "run"), flags=["--nosync_replicas"])
     run.wait(120)
     assert run.metrics()["examples"].sum() == 1000
     assert run.summary()["test_auc"] > 0.6
