@@ -13,7 +13,7 @@ from shoal.errors import ProgramError
 from shoal.torch.model import Models, named_models, tensors_of
 
 # Options that change the results of no optimizer.
-_IRRELEVANT = frozenset(("params", "foreach", "fused", "capturable", "differentiable", "param_names", "initial_lr"))
+_IRRELEVANT = frozenset(("params", "foreach", "fused", "capturable", "differentiable", "param_names"))
 # Options that a group of the run has, too.
 _PER_GROUP = frozenset(("lr", "weight_decay"))
 _REMEDIES = {
@@ -22,6 +22,10 @@ _REMEDIES = {
     "RAdam": "use shoal.Adam with schedule=shoal.Cosine(warmup_steps=…)",
     "Adamax": "use shoal.Adam",
 }
+_SCHEDULE = (
+    "the parameter servers apply the updates and do not follow it: drop the scheduler and give the run a schedule, "
+    "shoal.torch.from_torch(optimizer, model, schedule=shoal.Cosine())"
+)
 
 
 @dataclass
@@ -34,15 +38,20 @@ class _Group:
     weight_decay: float
 
 
-def from_torch(optimizer: torch.optim.Optimizer, model: Optional[Models] = None) -> optimizers.Optimizer:
+def from_torch(
+    optimizer: torch.optim.Optimizer, model: Optional[Models] = None, schedule: Optional[optimizers.Schedule] = None
+) -> optimizers.Optimizer:
     """Returns the optimizer of the run with the formula of PyTorch's; ProgramError where there is none.
 
     model: gives the parameters their names, which groups with another learning rate or weight decay need. Other options
     must not differ between groups.
+    schedule: how the learning rate changes. A scheduler of PyTorch is refused, since nobody would follow it.
     Adam and AdamW add epsilon to the uncorrected second moment, PyTorch to the corrected one: the results differ by
     less than 1e-5 of an update, as long as gradients are large against epsilon.
     """
     name = type(optimizer).__name__
+    if any("initial_lr" in group for group in optimizer.param_groups):
+        raise ProgramError(f"{name} has a scheduler of PyTorch; {_SCHEDULE}")
     _check_options(optimizer, name)
     groups = _groups_of(optimizer, name, model)
     # The run's own options are those of most weights: --learning_rate changes these.
@@ -52,7 +61,29 @@ def from_torch(optimizer: torch.optim.Optimizer, model: Optional[Models] = None)
     others = [_group(other, base, has_own_decay) for other in groups if other is not base and _differ(other, base)]
     if base.weight_decay and not has_own_decay:
         others.append(optimizers.Group(".*", weight_decay=base.weight_decay))
-    return replace(converted, groups=tuple(others)) if others else converted
+    return replace(converted, groups=tuple(others), schedule=schedule)
+
+
+class TakenOver:
+    """An optimizer of PyTorch whose settings the run has taken over: later changes of them would have no effect."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        self._optimizer = optimizer
+        self._settings = self._now()
+
+    def check(self) -> None:
+        """Raises ProgramError if a scheduler or the program has changed a setting."""
+        if self._now() != self._settings:
+            raise ProgramError(
+                f"the learning rate or another setting of {type(self._optimizer).__name__} changes while the run "
+                f"trains, or it has got a scheduler of PyTorch; {_SCHEDULE}"
+            )
+
+    def _now(self) -> list[tuple[float, float, bool]]:
+        return [
+            (float(group["lr"]), float(group.get("weight_decay", 0)), "initial_lr" in group)
+            for group in self._optimizer.param_groups
+        ]
 
 
 def _convert(name: str, base: _Group) -> optimizers.Optimizer:

@@ -19,7 +19,7 @@ from shoal._work import FINAL_BYTES
 from shoal.errors import ProgramError
 from shoal.tables import Table
 from shoal.torch import data
-from shoal.torch.convert import from_torch
+from shoal.torch.convert import TakenOver, from_torch
 from shoal.torch.memory import Memory, Streams, make_memory, tensor_of
 from shoal.torch.model import Models, check_entries, load_buffers, named_models, tensors_of, why_not_changed
 from shoal.torch.rehearsal import Rehearsal
@@ -66,7 +66,11 @@ class Trainer:
             raise ProgramError(f"PyTorch {torch.__version__} is too old; shoal.torch needs 2.1")
         self._worker = worker
         self._models = named_models(model)
-        self._optimizer = from_torch(optimizer, model) if isinstance(optimizer, torch.optim.Optimizer) else optimizer
+        self._taken_over: Optional[TakenOver] = None
+        if isinstance(optimizer, torch.optim.Optimizer):
+            self._taken_over = TakenOver(optimizer)
+            optimizer = from_torch(optimizer, model)
+        self._optimizer = optimizer
         self._metrics = metrics if isinstance(metrics, (str, AUC)) else tuple(metrics)
         self._statistics = tuple(statistics)
         self._overlap = overlap
@@ -119,6 +123,11 @@ class Trainer:
             when the batch is yielded, and the rows of the next batch are asked for together with its parameters.
         During an evaluation the models are in eval mode, and step() only reports.
         """
+        if self._memory is not None:
+            raise ProgramError(
+                "trainer.batches() was called a second time; one loop over it gets the batches of all epochs: "
+                "trainer.batches(…, epochs=3)"
+            )
         data.check_data_set(train, "the training data")
         if test is not None:
             data.check_data_set(test, "the test data")
@@ -425,6 +434,8 @@ class Trainer:
 
     def _check_model(self, work: Work) -> None:
         assert self._memory is not None
+        if self._taken_over is not None:
+            self._taken_over.check()
         for name, parameter in self._parameters.items():
             if self._memory.has_moved(name, work.parameter_set):
                 raise ProgramError(

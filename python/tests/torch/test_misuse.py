@@ -86,6 +86,21 @@ def with_optimizer(trainer, model, batch):
     optimizer.step()
 
 
+def with_scheduler(trainer, model, batch):
+    torch.optim.lr_scheduler.StepLR(OPTIMIZER, 1)
+    usual(trainer, model, batch)
+
+
+def with_other_rate(trainer, model, batch):
+    OPTIMIZER.param_groups[0]["lr"] *= 0.5
+    usual(trainer, model, batch)
+
+
+def with_another_group(trainer, model, batch):
+    OPTIMIZER.add_param_group({"params": _weights()})
+    usual(trainer, model, batch)
+
+
 def twice(trainer, model, batch):
     usual(trainer, model, batch)
     trainer.step(torch.tensor(1.0))
@@ -143,6 +158,34 @@ def test_a_buffer_that_is_named_becomes_a_variable():
     assert play(program, scenario) == [6, 6]
 
 
+@pytest.mark.parametrize("body", [with_scheduler, with_other_rate, with_another_group])
+def test_changes_of_an_optimizer_that_the_run_would_not_follow_are_refused(body):
+    def program(worker):
+        global OPTIMIZER
+        model = mlp()
+        OPTIMIZER = torch.optim.SGD(model.parameters(), 0.1)
+        trainer = shoal.torch.Trainer(worker, model, OPTIMIZER)
+        for batch in trainer.batches(DATA, batch_size=8):
+            body(trainer, model, batch)
+
+    _expect(program, _one_batch, "shoal.torch.from_torch(optimizer, model, schedule=shoal.Cosine())")
+
+
+def test_a_loop_for_each_epoch_is_told_to_be_one_loop():
+    def program(worker):
+        model = mlp()
+        trainer = shoal.torch.Trainer(worker, model, shoal.SGD(0.1))
+        for _ in range(3):
+            for batch in trainer.batches(DATA, batch_size=8, epochs=1):
+                usual(trainer, model, batch)
+
+    def scenario(fake):
+        fake.train(fake.handshake(), range(8))
+        fake.finish()
+
+    _expect(program, scenario, "trainer.batches() was called a second time; one loop over it gets the batches of all")
+
+
 @pytest.mark.parametrize(
     ("statistics", "message"),
     [(["sen"], "statistics names 'sen', which is no buffer"), (["seen"], "it must be float32")],
@@ -192,6 +235,11 @@ def _weights():
     return [torch.nn.Parameter(torch.ones(2))]
 
 
+def _scheduled(optimizer):
+    torch.optim.lr_scheduler.LinearLR(optimizer)  # Changes the learning rate at once.
+    return optimizer
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -210,6 +258,7 @@ def _weights():
             lambda: torch.optim.AdamW([{"params": _weights()}, {"params": _weights(), "betas": (0.5, 0.9)}]),
             "the parameter groups have betas (0.9, 0.999) and (0.5, 0.9), but only lr and weight_decay may differ",
         ),
+        (lambda: _scheduled(torch.optim.SGD(_weights(), 0.1)), "SGD has a scheduler of PyTorch; the parameter servers"),
         (lambda: torch.optim.Adagrad(_weights(), eps=0.0), None),
     ],
 )

@@ -223,6 +223,13 @@ def test_the_trainer_gives_the_names_of_its_models_to_parameter_groups():
     assert group.variables.split("|")[:2] == ["net[.]0[.]weight", "net[.]0[.]bias"]
 
 
+def test_a_converted_optimizer_has_the_schedule_that_is_given_with_it():
+    model = deep()
+    optimizer = torch.optim.AdamW(model.parameters())
+    converted = shoal.torch.from_torch(optimizer, model, schedule=shoal.Cosine(warmup_steps=5))
+    assert "schedule { kind: KIND_COSINE warmup_steps: 5 }" in converted.settings()
+
+
 def test_groups_with_equal_options_are_no_groups_of_the_run():
     model = deep()
     optimizer = torch.optim.AdamW([{"params": model[0].parameters()}, {"params": model[2:].parameters()}])
