@@ -193,6 +193,12 @@ absl::Status RegisterWorker(ChiefSession* session, ReplicaInputs* inputs) {
   return session->Register(&inputs->declaration);
 }
 
+// A compute program knows where it has declared what the chief refuses.
+absl::Status WhyNotRegistered(const ReplicaInputs& inputs, const absl::Status& why) {
+  const bool is_refused = absl::IsFailedPrecondition(why) || absl::IsInvalidArgument(why);
+  return is_refused && inputs.refused != nullptr ? inputs.refused(why) : why;
+}
+
 }  // namespace
 
 absl::Status RunWorkerTask(const TaskOptions& given, const WorkerLinks& links,
@@ -224,7 +230,7 @@ absl::Status RunWorkerTask(const TaskOptions& given, const WorkerLinks& links,
     LOG(INFO) << "the run has ended without this worker, according to summary.json";
     return absl::OkStatus();
   }
-  RETURN_IF_ERROR(registered);
+  if (!registered.ok()) return WhyNotRegistered(inputs, registered);
   LOG(INFO) << "registered as " << options.task.ToString() << ", "
             << inputs.program->variables().size() << " variables, " << inputs.train->size()
             << " examples, computes with " << inputs.program->compute_fingerprint();

@@ -30,7 +30,7 @@ NAMES = {
 TRAINABLE, ASSIGN, FROZEN = 1, 2, 3
 ONLY_DECLARE = 1  # a purpose of WELCOME
 MEAN, AUC = 1, 2  # kinds of metrics
-OVER, STOPPED, FAILED, DECLARED = 0, 1, 2, 3  # reasons of FINISH
+OVER, STOPPED, FAILED, DECLARED, REFUSED = 0, 1, 2, 3, 4  # reasons of FINISH
 
 MAX_PAYLOAD = 1 << 30  # A batch of 2^27 examples; a longer message is not one.
 MAX_ERROR_MESSAGE = 4096

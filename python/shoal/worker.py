@@ -220,9 +220,16 @@ class Worker:
             if isinstance(message, _protocol.Finish):
                 if message.reason == _protocol.OVER:
                     return None
-                if message.text:
+                if message.reason == _protocol.REFUSED:
+                    self._explain_refusal(message.text)
+                elif message.text:
                     print(f"shoal: {message.text}", file=sys.stderr)
                 raise SystemExit(0)
+
+    def _explain_refusal(self, why: str) -> None:
+        text = f"{self._called_at}: the run refuses this declaration: {why}"
+        print(text, file=sys.stderr)
+        self._send_error(PERMANENT, text, "")
 
     def _make_work(self, assignment: _protocol.Assignment) -> Work:
         if assignment.parameter_set > 1 or assignment.contribution_set > 1:

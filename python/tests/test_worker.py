@@ -1,5 +1,6 @@
 """A program on the lowest layer against a fake worker."""
 
+import re
 import subprocess
 import sys
 import threading
@@ -10,7 +11,7 @@ from fake_worker import ASSIGN, FROZEN, TRAINABLE, FakeWorker, ProgramFailed, pl
 
 import shoal
 from shoal import _protocol
-from shoal.errors import ProtocolError
+from shoal.errors import PERMANENT, ProtocolError
 
 X = np.arange(40, dtype=np.float32).reshape(10, 4) / 40
 Y = X @ np.array([1, -2, 3, 0.5], np.float32)
@@ -163,6 +164,21 @@ def test_the_code_behind_the_loop_runs_only_if_the_run_is_over(reason):
     assert not reached
     play(program, lambda fake: (fake.handshake(), fake.finish(0)))
     assert reached
+
+
+def test_a_declaration_that_the_run_refuses_is_named_with_its_place(capsys):
+    def scenario(fake):
+        fake.handshake()
+        fake.finish(4, "variable 0 is v in the first worker and w in this worker")
+        with pytest.raises(ProgramFailed) as raised:
+            fake.receive()
+        return raised.value
+
+    failed = play(linear, scenario)
+    assert failed.kind == PERMANENT
+    why = r"the run refuses this declaration: variable 0 is v in the first worker and w in this worker"
+    assert re.fullmatch(rf"\S*test_worker\.py:\d+: {why}", failed.message)
+    assert failed.message in capsys.readouterr().err
 
 
 def test_finish_while_a_batch_is_computed_ends_the_program_after_it():

@@ -33,6 +33,7 @@ namespace {
 
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 TEST(ComputeProgramTest, DeclaresAndComputes) {
   Trained trained("");
@@ -162,7 +163,7 @@ TEST(ComputeProgramTest, FailsItsWorkerLater) {
       {"ends_early", "ended before the run was over (exit code 0)"},
       {"closes_its_socket", "closed its connection to the worker (it still ran 5s later"},
       {"dies_between_marks", "killed by SIGKILL"},
-      {"writes_parameters", "killed by SIG"},
+      {"writes_parameters", "killed by SIGSEGV); a write to parameters ends a program like this"},
       {"marks_twice", "final twice"},
       {"marks_a_frozen_one", "FROZEN variable constant"},
       {"marks_an_unknown_one", "variable 1000000 final"},
@@ -217,6 +218,19 @@ TEST(ComputeProgramTest, NumbersThatAreNotFiniteAreResults) {
   EXPECT_TRUE(std::isfinite(result.loss_sum));
   EXPECT_TRUE(std::isnan(result.metrics[1].sum));
   EXPECT_EQ(MetricValue(result.metrics[1]), std::nullopt);
+}
+
+TEST(ComputeProgramTest, NamesThePlaceOfADeclarationThatTheRunRefuses) {
+  const absl::Status why = absl::FailedPreconditionError("variable 0 is a in the first worker");
+  Trained talks("explains_a_refusal");
+  ASSERT_TRUE(talks.status().ok()) << talks.status();
+  const absl::Status refused = talks.inputs().refused(why);
+  EXPECT_EQ(refused.code(), why.code());
+  EXPECT_THAT(std::string(refused.message()),
+              StartsWith("program: toy.cc:9: variable 0 is a in the first worker; see "));
+  Trained silent("");
+  ASSERT_TRUE(silent.status().ok()) << silent.status();
+  EXPECT_EQ(silent.inputs().refused(why), why);
 }
 
 TEST(ComputeProgramTest, AProgramThatNeverAsksForWorkIsNamed) {

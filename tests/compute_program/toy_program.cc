@@ -98,6 +98,7 @@ class ToyProgram {
       if (type_ == ProgramMessage::kAnnounce) continue;
       Compute(TakeWork());
     }
+    if (mode_ == "explains_a_refusal") ExplainRefusal();
     return 0;
   }
 
@@ -199,6 +200,13 @@ class ToyProgram {
   void Error(uint32_t kind, absl::string_view message, absl::string_view traceback) {
     MessageWriter(ProgramMessage::kError, &output_).U32(kind).Text(message).Text(traceback);
     Send();
+  }
+
+  // Answers a FINISH that says that the run refuses the declaration.
+  void ExplainRefusal() {
+    MessageReader reader(payload_);
+    if (reader.U32() != static_cast<uint32_t>(FinishReason::kRefused)) return;
+    Error(1, absl::StrCat("toy.cc:9: ", reader.Text(payload_.size())), "");
   }
 
   static char* Map(const char* name, uint64_t bytes, int protection) {

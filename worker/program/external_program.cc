@@ -1,13 +1,12 @@
 #include "worker/program/external_program.h"
 
+#include <signal.h>
+
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <utility>
 
 #include "absl/memory/memory.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "base/log.h"
@@ -17,6 +16,7 @@
 #include "ml/optim/all_finite.h"
 #include "runtime/config/optimizer_groups.h"
 #include "runtime/process/child.h"
+#include "worker/program/program_log.h"
 #include "worker/replica/asked_rows.h"
 #include "worker/replica/batch_crash.h"
 #include "worker/replica/table_variable.h"
@@ -26,41 +26,27 @@ namespace {
 
 using Phase = ProgramConversation::Phase;
 
-constexpr size_t kLastLineBytes = 400;
-// The part of a long log that the last line is looked for in.
-constexpr std::streamoff kTailBytes = 8 << 10;
-
 constexpr char kNoHello[] =
     "; a compute program makes shoal.Worker() and loops over it, or follows "
     "docs/compute_program.md in another language";
+
+constexpr char kReadOnly[] =
+    "; a write to parameters ends a program like this, since they are for reading only";
 
 // How long a program may take to end after the FINISH of a worker that failed.
 constexpr absl::Duration kFailedGrace = absl::Seconds(1);
 // A program that has closed its socket ends soon; an interpreter may take some seconds.
 constexpr absl::Duration kCloseGrace = absl::Seconds(5);
 
-// Returns the last line of the log that is not empty. For a fatal error of Python, which prints the
-// lines of all threads and more behind it, this is its first line and that of the program.
-std::string LastLine(const std::string& path) {
-  if (path.empty()) return "";
-  std::ifstream log(path, std::ios::ate);
-  if (!log.good()) return "";
-  log.seekg(std::max<std::streamoff>(0, log.tellg() - std::streampos(kTailBytes)));
-  std::string line, last;
-  bool is_fatal = false;
-  while (std::getline(log, line)) {
-    const absl::string_view text = absl::StripAsciiWhitespace(line).substr(0, kLastLineBytes);
-    if (is_fatal && absl::StartsWith(text, "File ")) return absl::StrCat(last, ", ", text);
-    if (text.empty() || is_fatal) continue;
-    is_fatal = absl::StartsWith(text, "Fatal Python error: ");
-    last = std::string(text);
-  }
-  return last;
-}
-
 // The exit codes of shoal mean nothing for a program.
 std::string DescribeEnd(const ChildExit& exit) {
   return exit.by_signal ? exit.Describe() : absl::StrCat("exit code ", exit.number);
+}
+
+// Returns a hint for a program that has ended by itself.
+absl::string_view RemedyFor(const ChildExit& exit, Phase phase) {
+  if (exit.ok() && phase == Phase::kHello) return kNoHello;
+  return exit.by_signal && exit.number == SIGSEGV && phase == Phase::kWorking ? kReadOnly : "";
 }
 
 // Returns what a program that is not ready yet has not done.
@@ -184,6 +170,25 @@ void ExternalProgram::Finish(FinishReason reason, const std::string& text) {
   }
 }
 
+absl::Status ExternalProgram::Refuse(const absl::Status& why) {
+  if (conversation_.phase() == Phase::kEnded) return why;
+  conversation_.Finish(FinishReason::kRefused, why.message());
+  const absl::Time deadline = options_.clock->Now() + kCloseGrace;
+  absl::Status answer;
+  while (answer.ok()) {
+    input_.clear();
+    if (channel_->Wait(deadline, conversation_.output(), &input_) !=
+        ProgramChannel::Event::kReceived) {
+      break;
+    }
+    answer = conversation_.Receive(input_, [](uint32_t) {});
+  }
+  channel_->End(deadline);
+  if (conversation_.error_text().empty()) return why;
+  return absl::Status(why.code(),
+                      absl::StrCat("program: ", conversation_.error_text(), SeeLog()));
+}
+
 absl::Status ExternalProgram::Logged(const absl::Status& status) const {
   // If there is no log file, the program has printed its traceback where this process prints.
   if (!conversation_.traceback().empty() && !options_.log_file.empty()) {
@@ -225,7 +230,7 @@ absl::Status ExternalProgram::Ended() {
   const Phase phase = conversation_.phase();
   const ProgramEnd end = channel_->End(options_.clock->Now() + kCloseGrace);
   conversation_.Finish(FinishReason::kFailed, "");
-  const std::string last = LastLine(options_.log_file);
+  const std::string last = EndOfLog(options_.log_file);
   const auto because = [&](absl::string_view what, absl::string_view how,
                            absl::string_view remedy = "") {
     return absl::StrCat("program: ", options_.name, " ", what, " (", how, ")", remedy,
@@ -241,7 +246,7 @@ absl::Status ExternalProgram::Ended() {
       because(exit.ok() && phase < Phase::kIdle ? "ended without asking for work"
               : phase < Phase::kIdle            ? "ended before it was ready"
                                                 : "ended before the run was over",
-              DescribeEnd(exit), exit.ok() && phase == Phase::kHello ? kNoHello : "");
+              DescribeEnd(exit), RemedyFor(exit, phase));
   if (exit.crashed()) {
     return phase == Phase::kWorking ? BatchCrash(text) : absl::InternalError(text);
   }

@@ -74,6 +74,10 @@ class ExternalProgram : public ReplicaProgram {
   // Notifies the program that no more work comes, and ends it. Only the first call has an effect.
   void Finish(FinishReason reason, const std::string& text);
 
+  // Notifies the program that the run refuses its declaration, and ends it. Returns `why` or, with
+  // its code, what the program answered: the place of the declaration, and why.
+  absl::Status Refuse(const absl::Status& why);
+
   const std::vector<v1::VariableSpec>& variables() const override { return variables_; }
   bool contributes(uint32_t variable) const override {
     return variable < num_arrays() && variables()[variable].update() != v1::UPDATE_KIND_NONE;

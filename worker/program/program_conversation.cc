@@ -331,6 +331,7 @@ absl::Status ProgramConversation::HandleError(absl::string_view payload) {
   if (!reader.is_at_end() || kind < kPermanent || kind > kSurroundings) {
     return Wrong("sent an ERROR that is damaged");
   }
+  error_text_ = message;
   const std::string text = absl::StrCat("program: ", message);
   if (kind == kRetryable) return absl::InternalError(text);
   return kind == kSurroundings && has_started_before_ ? absl::UnavailableError(text)

@@ -72,6 +72,7 @@ class ProgramConversation {
 
   const std::string& implementation() const { return implementation_; }   // After HELLO.
   const ProgramDeclaration& declaration() const { return declaration_; }  // After DECLARE.
+  const std::string& error_text() const { return error_text_; }           // After ERROR.
   const std::string& traceback() const { return traceback_; }             // After ERROR.
 
   // In kAsking: the rows that the program asks for; each table at most once.
@@ -133,6 +134,7 @@ class ProgramConversation {
   std::string implementation_;
   uint32_t version_ = 0;  // After HELLO.
   ProgramDeclaration declaration_;
+  std::string error_text_;
   std::string traceback_;
   uint64_t work_ = 0;  // The number of the last work.
   bool evaluates_ = false;

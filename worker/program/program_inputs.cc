@@ -232,6 +232,7 @@ absl::StatusOr<ReplicaInputs> LoadProgramInputs(TaskOptions* options) {
     declaration->set_initial_values(values);
     return absl::OkStatus();
   };
+  inputs.refused = [external](const absl::Status& why) { return external->Refuse(why); };
   inputs.finish = [external](const absl::Status& why) {
     external->Finish(ToFinishReason(why), std::string(why.message()));
   };

@@ -40,7 +40,13 @@ enum class ProgramMessage : uint32_t {
 };
 
 // The reasons in FINISH.
-enum class FinishReason : uint32_t { kOver = 0, kStopped = 1, kFailed = 2, kDeclared = 3 };
+enum class FinishReason : uint32_t {
+  kOver = 0,
+  kStopped = 1,
+  kFailed = 2,
+  kDeclared = 3,
+  kRefused = 4
+};
 
 // Appends a message to a buffer: the head when it is constructed, the size when it is destroyed.
 class MessageWriter {

@@ -46,6 +46,9 @@ struct ReplicaInputs {
   // Writes the initial values that a compute program gives, and sets declaration.initial_values. To
   // be called once the chief has accepted the declaration. Null for other models.
   std::function<absl::Status(v1::ModelDeclaration* declaration)> write_initial_values;
+  // Called if the run refuses the declaration. Returns `why`, or a better message with its code,
+  // which names the place in the user's program. May be null.
+  std::function<absl::Status(const absl::Status& why)> refused;
   // Called once when nothing more is computed, with the reason. May be null.
   std::function<void(const absl::Status& why)> finish;
 };

@@ -74,7 +74,7 @@ MISUSE = {
         HEAD + OTHERS + "for work in worker:\n    time.sleep(0.5)\n    work.done(1)\n",
         (),
         78,
-        ["in the first worker and w", "give both the same model"],
+        ["train.py:5: the run refuses this declaration: variable 0 is w", "in the first worker and w", "give both"],
         [],
     ),
     "a write outside the contributions": (

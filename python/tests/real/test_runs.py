@@ -127,8 +127,9 @@ def test_an_example_in_numpy_learns(tmp_path):
     assert run.status()["phase"] == "over"
 
 
-def test_the_bytes_do_not_depend_on_the_number_of_tasks(slow, tmp_path, reference):
-    run = shoal.launch(slow, ps=3, workers=2, out=str(tmp_path / "run"), flags=SAME_STEPS)
+@pytest.mark.parametrize(("ps", "workers"), [(0, 1), (1, 3), (2, 1), (2, 2), (5, 1), (5, 3)])
+def test_the_bytes_do_not_depend_on_the_number_of_tasks(slow, tmp_path, reference, ps, workers):
+    run = shoal.launch(slow, ps=ps, workers=workers, out=str(tmp_path / "run"), flags=SAME_STEPS)
     run.wait(120)
     assert variables(run) == reference
 
