@@ -51,6 +51,8 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--num_workers", type=int, default=0, help="processes that read ahead")
     args = parser.parse_args()
+    if not args.data.is_dir():
+        parser.error(f"--data: there is no folder {args.data}; name the one with the four .gz files of Fashion-MNIST")
 
     worker = shoal.Worker()
     torch.manual_seed(worker.seed)

@@ -49,6 +49,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("/usr/share/datasets/fashion-mnist"))
     parser.add_argument("--epochs", type=int, default=1)
     args = parser.parse_args()
+    if not args.data.is_dir():
+        parser.error(f"--data: there is no folder {args.data}; name the one with the four .gz files of Fashion-MNIST")
 
     worker = shoal.Worker()
     keras.utils.set_random_seed(worker.seed)
