@@ -352,12 +352,13 @@ class Worker:
             self._link = None
 
     def _report(self, error: BaseException) -> None:
-        if self._process != os.getpid() or self._link is None or self._finish is not None:
-            return
-        if isinstance(error, (SystemExit, KeyboardInterrupt)):
+        if self._process != os.getpid() or self._link is None or isinstance(error, (SystemExit, KeyboardInterrupt)):
             return
         kind, text, trace = describe(error, self._is_asked, self._conversation.has_begun)
-        self._send_error(kind, text, trace)
+        if self._finish is None:
+            self._send_error(kind, text, trace)
+        elif self._finish.reason == _protocol.OVER:  # Nobody waits for the program; the console shows what it prints.
+            print(f"shoal: the run is over, but the program failed after it: {text}", flush=True)
 
     def _report_end(self) -> None:
         """At the end of the process, when the worker has not said that the run is over."""

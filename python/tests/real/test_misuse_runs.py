@@ -141,6 +141,15 @@ def test_a_misuse_ends_the_run_with_a_message(name, tmp_path):
         assert line in log_of(run, "logs/program-0.out") + log_of(run, "logs/program-0.log")
 
 
+@pytest.mark.parametrize("ps", [0, 1])
+def test_an_exception_behind_the_loop_is_shown_and_the_run_has_finished(ps, tmp_path):
+    run = start(tmp_path, HEAD + DECLARE + "for work in worker: work.done(1)\nopen('/nowhere/model')\n", 1, ps=ps)
+    assert run.wait(240)["status"] == "finished"
+    failed = "shoal: the run is over, but the program failed after it: train.py:7: FileNotFoundError: [Errno 2] No such"
+    assert failed in log_of(run, "launch.log")
+    assert "Traceback (most recent call last):" in log_of(run, "logs/program-0.log")
+
+
 def test_a_run_continues_with_its_own_variables_only(tmp_path):
     code = HEAD + DECLARE + "for work in worker: work.done(1)\n"
     assert start(tmp_path, code, 1).wait(240)["steps"] == 10
