@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional, Protocol
@@ -161,8 +162,14 @@ class CudaStreams:
         begin = min(tensor.data_ptr() for tensor in tensors)
         end = max(tensor.data_ptr() + tensor.nbytes for tensor in tensors)
         read_only = 8  # cudaHostRegisterReadOnly
-        # An error means that the copies stay slow; they are correct either way.
-        torch.cuda.cudart().cudaHostRegister(begin, end - begin, read_only if is_read_only else 0)
+        result = torch.cuda.cudart().cudaHostRegister(begin, end - begin, read_only if is_read_only else 0)
+        if int(result) != 0:  # The copies stay slow; they are correct either way.
+            self._forget_error()
+
+    def _forget_error(self) -> None:
+        """CUDA keeps the error of a call, and the next kernel of the program would report it as its own."""
+        with contextlib.suppress(RuntimeError):
+            torch.ones(1, device=self._device).add_(1)
 
 
 def make_memory(

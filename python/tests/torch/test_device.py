@@ -10,6 +10,7 @@ from torch import nn
 
 import shoal
 import shoal.torch
+from shoal.torch.memory import CudaStreams
 
 
 class LateCopy:
@@ -109,3 +110,26 @@ def test_statistics_travel_too():
     statistics(mlp()(X[:8]))
     assert len(LABELS) == N
     np.testing.assert_allclose(result.contributions["1.running_mean"], statistics.running_mean.numpy(), atol=1e-6)
+
+
+@pytest.mark.parametrize("result", [0, 801])
+def test_memory_that_cuda_cannot_register_leaves_no_error_behind(result, monkeypatch):
+    registered, kernels = [], []
+
+    class Runtime:
+        def cudaHostRegister(self, begin, size, flags):  # noqa: N802 - the name of CUDA's
+            registered.append((size, flags))
+            return result
+
+    def failing_kernel(*_, **options):
+        kernels.append(options)
+        raise RuntimeError("CUDA error: operation not supported")
+
+    streams = object.__new__(CudaStreams)
+    streams._device = torch.device("cuda")
+    monkeypatch.setattr(torch.cuda, "cudart", Runtime)
+    monkeypatch.setattr(torch, "ones", failing_kernel)
+    streams.register([torch.zeros(4)], True)
+    streams.register([torch.zeros(4)], False)
+    assert registered == [(16, 8), (16, 0)]
+    assert len(kernels) == (2 if result else 0)
