@@ -267,10 +267,9 @@ class Trainer:
             kind = _KINDS.get(entry.kind) or ("trainable" if entry.tensor.requires_grad else "frozen")
             variables.append(Variable(entry.name, initial=entry.tensor.detach().cpu().numpy(), kind=kind))
         set_threads(self._worker.run_file)
-        computation = f"torch {torch.__version__} {device.type} threads {torch.get_num_threads()}"
         self._worker.declare(
-            variables, tables=self._tables, optimizer=self._optimizer, metrics=self._metrics, computation=computation,
-            **options,
+            variables, tables=self._tables, optimizer=self._optimizer, metrics=self._metrics,
+            computation=computation_of(device), **options,
         )  # fmt: skip
         self._rows.start(device)
         self._is_trainable = {entry.name: entry.tensor.requires_grad for entry in self._entries}
@@ -478,6 +477,13 @@ class Trainer:
                 raise ProgramError(f"{work} ended without trainer.step(loss); call it once for every batch")
         work.indices, work.seed = real
         self._rehearsal.is_running = False
+
+
+def computation_of(device: Any) -> str:
+    """Names what the bytes of results depend on: equal programs on other processors round in other places."""
+    is_gpu = device.type == "cuda"
+    processor = torch.cuda.get_device_name(device) if is_gpu else torch.backends.cpu.get_cpu_capability()
+    return f"torch {torch.__version__} {device.type} {processor} threads {torch.get_num_threads()}"
 
 
 def set_threads(run_file: str) -> None:

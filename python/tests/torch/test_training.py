@@ -101,6 +101,7 @@ def test_two_replicas_are_one_process_with_twice_the_batch(name):
     values, results, declared = play(program(model, optimizer), drive(50, 2, 8, optimizer))
     assert_equal_models(values, reference, 1e-5)
     assert [result.metrics["accuracy"][1] for result in results] == [8] * 100
+    assert f" cpu {torch.backends.cpu.get_cpu_capability()} threads " in declared.computation
     assert declared.settings == f"{optimizer.settings()}\nbatch_size: 8"
 
 
