@@ -50,6 +50,8 @@ def install(worker: Worker) -> None:
         original_exit(status)  # type: ignore[arg-type]
 
     sys.exit = exit_and_note
+    if sys.breakpointhook is sys.__breakpointhook__ and "PYTHONBREAKPOINT" not in os.environ:
+        sys.breakpointhook = _refuse_breakpoint
     atexit.register(worker._report_end)
     os.register_at_fork(after_in_child=worker._forget)
     _outlive_stops()
@@ -60,6 +62,13 @@ def install(worker: Worker) -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(line_buffering=True)
+
+
+def _refuse_breakpoint(*_: object, **__: object) -> NoReturn:
+    raise errors.ProgramError(
+        "breakpoint() finds no terminal, because standard input of a program of Shoal is empty; print() appears on the "
+        "console, and debuggers that listen on a port, such as debugpy, can be attached"
+    )
 
 
 def explain_silence(run_file: str) -> None:

@@ -276,6 +276,8 @@ def failure(started, values=None):
         (THREAD.format("loop()"), 2, "train.py:7: ZeroDivisionError: division by zero"),
         ("for work in worker:\n    shoal.SGD(-1)", 1, "train.py:7: SGD: learning_rate is -1"),
         ("for work in worker:\n    exec('1 +')", 1, "SyntaxError"),
+        ("for work in worker:\n    breakpoint()", 1, "train.py:7: breakpoint() finds no terminal"),
+        ("for work in worker:\n    exit(3)", 1, "train.py:7: the program left the loop before"),
     ],
 )
 def test_an_error_of_the_program_reaches_the_worker(code, kind, message, tmp_path):
