@@ -3,9 +3,11 @@
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import shoal
+from shoal import _safetensors
 
 PYTHON = Path(shoal.__file__).parents[1]
 NO_RESTART = ("--set", "cluster.max_worker_restarts=0")
@@ -182,3 +184,27 @@ for work in worker:
     if ps == 0:
         assert "warning: batch 3 of epoch 0 is skipped: " in log_of(run, "launch.log")
     assert log_of(run, "logs/program-0.out").splitlines() == [f"batch {i}" for i in range(10)]
+
+
+@pytest.mark.parametrize("ps", [0, 1])
+def test_an_update_that_is_not_finite_ends_the_run_without_a_checkpoint_of_it(ps, tmp_path):
+    code = (
+        HEAD
+        + DECLARE.replace("SGD(0.1)", "SGD(100.0)")
+        + """
+for work in worker:
+    time.sleep(0.05)
+    work.gradients["w"] = np.full(4, 3e38 if work.step == 7 else 1e-3)
+    work.done(1)
+"""
+    )
+    run = start(tmp_path, code, 1, ("--save_every=2",), ps)
+    message = "variable w is not finite after the update of step 8: training diverges; lower --learning_rate"
+    with pytest.raises(shoal.CommandError, match=message):
+        run.wait(240)
+    assert run._process.returncode == 1
+    assert run.summary()["status"] == "failed"
+    for path in Path(run.directory, "checkpoints").glob("ckpt-*/model.safetensors"):
+        step = int(path.parent.name.split("-")[1])
+        assert step < 8
+        np.testing.assert_allclose(_safetensors.read(str(path))["w"], np.full(4, -0.1 * step), rtol=1e-5)
