@@ -200,7 +200,9 @@ def program_flags(file: str, arguments: Sequence[str]) -> list[str]:
 def own_command() -> list[str]:
     """Returns the flags of `shoal train` that start this program again."""
     main = sys.modules.get("__main__")
-    if not getattr(main, "__file__", None):
+    python = sys.modules.get("IPython")
+    in_notebook = python is not None and python.get_ipython() is not None  # As by %run, which has a file.
+    if in_notebook or not getattr(main, "__file__", None):
         raise errors.ProgramError(
             'shoal.Worker() needs a program in a file; in a notebook use shoal.launch("train.py", ps=2, workers=2)'
         )

@@ -496,3 +496,13 @@ def test_a_notebook_is_sent_to_launch():
     code = "import shoal\nshoal.Worker()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=PACKAGE)
     assert "in a notebook use shoal.launch(" in done.stderr
+
+
+def test_a_program_that_a_notebook_runs_does_not_replace_the_kernel(tmp_path):
+    code = "import sys, types\npython = sys.modules['IPython'] = types.ModuleType('IPython')\n"
+    worker = "import shoal\nshoal.Worker()"
+    done = by_hand(tmp_path, code + "python.get_ipython = object\n" + worker, SHOAL="/bin/true")
+    assert done.returncode == 1
+    assert "train.py:4: shoal.Worker() needs a program in a file; in a notebook use shoal.launch(" in done.stderr
+    done = by_hand(tmp_path, code + "python.get_ipython = lambda: None\n" + worker, SHOAL="/bin/true")
+    assert done.returncode == 0, done.stderr
