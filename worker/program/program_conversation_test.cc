@@ -330,6 +330,15 @@ TEST(ProgramConversationTest, FinishEndsItOnce) {
   EXPECT_EQ(talk.Say(Final(1, {0}) + Done(1, 0)), absl::OkStatus());
 }
 
+TEST(ProgramConversationTest, AnErrorMayAnswerARefusal) {
+  Talk talk;
+  talk.MakeIdle();
+  EXPECT_EQ(talk.conversation.error_text(), "");
+  talk.conversation.Finish(FinishReason::kRefused, "variable 0 is v in the first worker");
+  EXPECT_EQ(talk.Say(Error(1)), absl::FailedPreconditionError("program: train.py:3: no"));
+  EXPECT_EQ(talk.conversation.error_text(), "train.py:3: no");
+}
+
 TEST(ProgramLayoutTest, ArraysAreAlignedAndApart) {
   Talk talk;
   talk.MakeIdle();
