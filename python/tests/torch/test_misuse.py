@@ -86,19 +86,16 @@ def with_optimizer(trainer, model, batch):
     optimizer.step()
 
 
-def with_scheduler(trainer, model, batch):
-    torch.optim.lr_scheduler.StepLR(OPTIMIZER, 1)
-    usual(trainer, model, batch)
+def with_scheduler(optimizer):
+    torch.optim.lr_scheduler.StepLR(optimizer, 1)
 
 
-def with_other_rate(trainer, model, batch):
-    OPTIMIZER.param_groups[0]["lr"] *= 0.5
-    usual(trainer, model, batch)
+def with_other_rate(optimizer):
+    optimizer.param_groups[0]["lr"] *= 0.5
 
 
-def with_another_group(trainer, model, batch):
-    OPTIMIZER.add_param_group({"params": _weights()})
-    usual(trainer, model, batch)
+def with_another_group(optimizer):
+    optimizer.add_param_group({"params": _weights()})
 
 
 def twice(trainer, model, batch):
@@ -158,15 +155,15 @@ def test_a_buffer_that_is_named_becomes_a_variable():
     assert play(program, scenario) == [6, 6]
 
 
-@pytest.mark.parametrize("body", [with_scheduler, with_other_rate, with_another_group])
-def test_changes_of_an_optimizer_that_the_run_would_not_follow_are_refused(body):
+@pytest.mark.parametrize("change", [with_scheduler, with_other_rate, with_another_group])
+def test_changes_of_an_optimizer_that_the_run_would_not_follow_are_refused(change):
     def program(worker):
-        global OPTIMIZER
         model = mlp()
-        OPTIMIZER = torch.optim.SGD(model.parameters(), 0.1)
-        trainer = shoal.torch.Trainer(worker, model, OPTIMIZER)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        trainer = shoal.torch.Trainer(worker, model, optimizer)
         for batch in trainer.batches(DATA, batch_size=8):
-            body(trainer, model, batch)
+            change(optimizer)
+            usual(trainer, model, batch)
 
     _expect(program, _one_batch, "shoal.torch.from_torch(optimizer, model, schedule=shoal.Cosine())")
 
