@@ -503,6 +503,6 @@ def test_a_program_that_a_notebook_runs_does_not_replace_the_kernel(tmp_path):
     worker = "import shoal\nshoal.Worker()"
     done = by_hand(tmp_path, code + "python.get_ipython = object\n" + worker, SHOAL="/bin/true")
     assert done.returncode == 1
-    assert "train.py:4: shoal.Worker() needs a program in a file; in a notebook use shoal.launch(" in done.stderr
+    assert "train.py:5: shoal.Worker() needs a program in a file; in a notebook use shoal.launch(" in done.stderr
     done = by_hand(tmp_path, code + "python.get_ipython = lambda: None\n" + worker, SHOAL="/bin/true")
     assert done.returncode == 0, done.stderr
