@@ -18,7 +18,8 @@ class ExchangeRequest;
 }
 
 // The rows of tables that one call pulls: their keys, and the memory for their values. It is reused
-// for many calls and then allocates only for a call with more rows than all before. Not thread-safe.
+// for many calls and then allocates only for a call with more rows than all before. Not
+// thread-safe.
 class PulledRows {
  public:
   // Reads the keys of the pulled buckets from the front of the payload. Fills `*rows` with an entry

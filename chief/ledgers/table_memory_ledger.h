@@ -35,8 +35,8 @@ class TableMemoryLedger {
   void Describe(v1::GetRunStatusResponse* response) const;
 
   // Returns the tables, in the order of their names, for the next line of metrics.jsonl; none if no
-  // ps has reported any, or if the line is not that of an evaluated step and the reports of the last
-  // ten seconds were in a line already.
+  // ps has reported any, or if the line is not that of an evaluated step and the reports of the
+  // last ten seconds were in a line already.
   std::vector<v1::GetRunStatusResponse::Table> TakeForLine(bool is_evaluated);
 
  private:

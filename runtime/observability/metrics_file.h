@@ -13,7 +13,8 @@
 //                        from which the contribution was computed
 //   NAME                 each metric of the model with another name, sorted by name
 //   eval_loss, eval_accuracy, eval_examples, eval_NAME   only in lines of evaluated steps
-//   table:TABLE:FIGURE   the figures of tables (table_figures.h), as the ps reported them last; only
+//   table:TABLE:FIGURE   the figures of tables (table_figures.h), as the ps reported them last;
+//   only
 //                        in lines of evaluated steps, and in a line about every ten seconds
 //
 // Numbers that are not finite, and metrics that a step does not measure, become null.

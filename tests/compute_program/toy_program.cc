@@ -1,7 +1,7 @@
 // A compute program in C++ (docs/compute_program.md): a linear model of four inputs, computed by
 // hand. In modes that begin with "tables" the loss of example e is larger by the first number of
-// row e % 7 of a table; "tables_ahead" names the keys of an announced batch. Its argument, if any, is the way in which it misbehaves; see
-// compute_program_test.cc.
+// row e % 7 of a table; "tables_ahead" names the keys of an announced batch. Its argument, if any,
+// is the way in which it misbehaves; see compute_program_test.cc.
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>

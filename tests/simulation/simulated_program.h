@@ -85,7 +85,8 @@ class SimulatedProgram : public ReplicaProgram {
   std::vector<std::vector<KeyField>> fields_;
   std::vector<Rows> rows_;
   std::vector<std::vector<float>> row_gradients_;
-  // The program asks for rows: the keys and values that rows_ refers to, and the batch that follows.
+  // The program asks for rows: the keys and values that rows_ refers to, and the batch that
+  // follows.
   AskedRows* asked_ = nullptr;
   std::vector<std::vector<uint64_t>> asked_keys_;
   std::vector<std::vector<float>> asked_values_;

@@ -36,8 +36,8 @@ class SimulatedTables {
   uint64_t dim(size_t table) const { return static_cast<uint64_t>(specs_[table].shape(0)); }
   // Returns whether the loss depends on the table. If not, all contributions to it are empty.
   bool is_trained(size_t table) const { return table + 1 != untrained_; }
-  // Returns whether the program learns the keys of a batch while it computes it, as a compute program
-  // does, and not from the fields of the data set.
+  // Returns whether the program learns the keys of a batch while it computes it, as a compute
+  // program does, and not from the fields of the data set.
   bool are_asked_for() const { return are_asked_for_; }
   // The number of ragged fields of the data set that have keys of the table.
   size_t num_fields(size_t table) const { return 1 + table % 2; }

@@ -28,7 +28,7 @@ constexpr uint32_t kRetryable = 2;
 constexpr uint32_t kSurroundings = 3;
 
 const char* NameOf(uint32_t type) {
-  constexpr const char* kNames[] = {"HELLO", "DECLARE", "READY",  "FINAL",
+  constexpr const char* kNames[] = {"HELLO", "DECLARE", "READY",   "FINAL",
                                     "DONE",  "ERROR",   "LOOK_UP", "LOOK_AHEAD"};
   return type >= 1 && type <= 8 ? kNames[type - 1] : "a message of an unknown type";
 }
@@ -231,8 +231,8 @@ absl::Status ProgramConversation::HandleLookUp(absl::string_view payload) {
   }
   // A batch whose rows cannot be read any more must have contributed nothing.
   if (has_final_) return Wrong("sent a LOOK_UP after a FINAL; all look-ups of a batch come first");
-  const absl::Status read = ReadProgramKeys("LOOK_UP", declaration_.tables, count, &reader,
-                                            &rows_end_, &look_ups_);
+  const absl::Status read =
+      ReadProgramKeys("LOOK_UP", declaration_.tables, count, &reader, &rows_end_, &look_ups_);
   if (!read.ok()) return Wrong(read.message());
   phase_ = Phase::kAsking;
   return absl::OkStatus();
@@ -253,8 +253,8 @@ absl::Status ProgramConversation::HandleLookAhead(absl::string_view payload) {
                               declaration_.tables.size(), " tables"));
   }
   uint64_t row_bytes = 0;
-  const absl::Status read = ReadProgramKeys("LOOK_AHEAD", declaration_.tables, count, &reader,
-                                            &row_bytes, &ahead.tables);
+  const absl::Status read =
+      ReadProgramKeys("LOOK_AHEAD", declaration_.tables, count, &reader, &row_bytes, &ahead.tables);
   if (!read.ok()) return Wrong(read.message());
   look_ahead_ = std::move(ahead);
   return absl::OkStatus();

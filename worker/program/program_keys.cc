@@ -35,9 +35,9 @@ absl::Status ReadTable(absl::string_view message, absl::Span<const v1::TableConf
   for (uint64_t k = 0; k < count; ++k) {
     found.keys[k] = reader->U64();
     if (k == 0 || found.keys[k - 1] < found.keys[k]) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "sent a ", message, " with key ", found.keys[k], " of table ", table.name(), " after key ",
-        found.keys[k - 1], "; keys rise, and each comes once"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("sent a ", message, " with key ", found.keys[k], " of table ", table.name(),
+                     " after key ", found.keys[k - 1], "; keys rise, and each comes once"));
   }
   found.offset = *row_bytes;
   *row_bytes += AlignedArray(count * table.dim() * sizeof(float));
@@ -61,8 +61,7 @@ absl::Status ReadProgramKeys(absl::string_view message, absl::Span<const v1::Tab
     RETURN_IF_ERROR(ReadTable(message, tables, reader, row_bytes, keys));
   }
   if (reader->is_at_end()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("sent a ", message, " with bytes behind its end"));
+  return absl::InvalidArgumentError(absl::StrCat("sent a ", message, " with bytes behind its end"));
 }
 
 }  // namespace shoal

@@ -83,8 +83,8 @@ class AskedRows {
   uint32_t row_set_ = 0;
   Pull pull_;
   bool are_gone_ = false;
-  bool has_ahead_ = false;    // the set has the rows of KeysAhead
-  std::vector<Asked> asked_;  // in the order of the calls
+  bool has_ahead_ = false;                    // the set has the rows of KeysAhead
+  std::vector<Asked> asked_;                  // in the order of the calls
   std::vector<std::vector<int32_t>> places_;  // of keys_ in the set
   BatchKeys ahead_;
   BatchKeys keys_;  // those of one call

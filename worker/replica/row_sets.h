@@ -83,9 +83,9 @@ class RowSets {
     int64_t index = 0;
     std::vector<std::vector<uint64_t>> keys;    // indexed by lookup
     std::vector<std::vector<uint32_t>> begins;  // as TableKeys::begins, indexed by lookup
-    std::vector<Buffer> values;               // indexed by lookup
-    std::vector<int64_t> capacity;            // of `values`, in rows
-    std::vector<std::vector<RowPull>> pulls;  // indexed by group and slice in the group
+    std::vector<Buffer> values;                 // indexed by lookup
+    std::vector<int64_t> capacity;              // of `values`, in rows
+    std::vector<std::vector<RowPull>> pulls;    // indexed by group and slice in the group
   };
   struct Payloads {
     std::vector<uint64_t> memory;
