@@ -185,8 +185,7 @@ absl::Status ExternalProgram::Refuse(const absl::Status& why) {
   }
   channel_->End(deadline);
   if (conversation_.error_text().empty()) return why;
-  return absl::Status(why.code(),
-                      absl::StrCat("program: ", conversation_.error_text(), SeeLog()));
+  return absl::Status(why.code(), absl::StrCat("program: ", conversation_.error_text(), SeeLog()));
 }
 
 absl::Status ExternalProgram::Logged(const absl::Status& status) const {

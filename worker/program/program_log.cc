@@ -31,7 +31,8 @@ class FatalError {
     } else if (absl::StartsWith(line, "File ")) {
       TakePlace(line);
     } else {
-      return absl::StartsWith(line, "Current thread's ") || absl::StartsWith(line, "Binary file ") ||
+      return absl::StartsWith(line, "Current thread's ") ||
+             absl::StartsWith(line, "Binary file ") ||
              absl::StartsWith(line, "Extension modules: ") || absl::StartsWith(line, "<") ||
              absl::StartsWith(line, "...");
     }

@@ -5,10 +5,10 @@
 
 namespace shoal {
 
-// Returns what the log of a program that has ended says last, in one line of at most 1000 bytes: the
-// last line that is not empty. A fatal error of Python prints the lines of all threads and more; it
-// is named with the innermost line outside Python's libraries of the thread that failed. Returns ""
-// if there is no such file, or nothing in it. Reads the file's last 64 KiB.
+// Returns what the log of a program that has ended says last, in one line of at most 1000 bytes:
+// the last line that is not empty. A fatal error of Python prints the lines of all threads and
+// more; it is named with the innermost line outside Python's libraries of the thread that failed.
+// Returns "" if there is no such file, or nothing in it. Reads the file's last 64 KiB.
 std::string EndOfLog(const std::string& path);
 
 }  // namespace shoal
