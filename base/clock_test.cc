@@ -15,7 +15,7 @@
 #include "base/mutex.h"
 
 namespace {
-std::atomic<time_t> suspended{0};  // How many seconds the machine was suspended.
+std::atomic<time_t> suspended{0};  // Returns the seconds for which the machine was suspended.
 }  // namespace
 
 // The system's time on a machine that was suspended: only the clocks that include suspension have

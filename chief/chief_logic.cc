@@ -14,10 +14,11 @@
 namespace shoal {
 namespace {
 
-// How long a heartbeat or a report of norms may wait here.
+// The longest time that a heartbeat or a report of norms waits here.
 constexpr absl::Duration kLongestPark = absl::Seconds(1);
 
-// How long a registration waits for a taken place. The caller waits longer, and then calls again.
+// The longest time that a registration waits for a taken place. The caller waits longer, and then
+// calls again.
 constexpr absl::Duration kLongestRegistration = absl::Seconds(4);
 
 // The call times out only after that, so the network and a busy chief have time left.

@@ -29,7 +29,7 @@
 namespace shoal {
 namespace {
 
-// How long the directory of a killed chief may stay locked.
+// The longest time that the directory of a killed chief stays locked.
 constexpr absl::Duration kPredecessorEnds = absl::Seconds(2);
 
 // Returns the status of a start, or of an end, with a full disk as UNAVAILABLE if the run has

@@ -46,7 +46,7 @@
 namespace shoal {
 namespace {
 
-// How long a worker may take to end after its compute program.
+// The longest time for a worker to end after its compute program.
 constexpr absl::Duration kWorkerEnds = absl::Seconds(10);
 
 std::string Describe(const v1::RunConfig& run) {

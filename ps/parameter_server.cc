@@ -38,12 +38,12 @@
 namespace shoal {
 namespace {
 
-// How long a ps waits after the run's end for the chief's notification; a ps that the chief cannot
-// reach ends after it by itself.
+// The longest time that a ps waits after the run's end for the chief's notification; a ps that the
+// chief cannot reach ends after it by itself.
 constexpr absl::Duration kFinishWait = absl::Seconds(10);
 constexpr absl::Duration kStopGrace = absl::Seconds(2);
 
-// How many slices of the store take part in clipping by global norm.
+// Returns the number of slices of the store that take part in clipping by global norm.
 size_t CountNorms(const v1::LoadSlicesRequest& request, const PartitionedStore& store) {
   if (request.run().optimizer().clip_by_global_norm() == 0) return 0;
   size_t count = 0;

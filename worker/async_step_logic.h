@@ -73,7 +73,7 @@ struct AsyncAction {
 // worker pulls its slices again, and the chief leases again the batches that this ps has lost. Two
 // sets of parameters alternate, so that pulled values never change during a computation.
 //
-// For one thread at a time; it has no clock and no threads. Call Next again when an action has been
+// One thread at a time. It has no clock and no threads. Call Next again when an action has been
 // executed (kLease, kPull: started) until it returns kWait, and after every On... call.
 class AsyncStepLogic {
  public:

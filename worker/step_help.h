@@ -28,7 +28,7 @@ namespace shoal {
 // measures the duration of a usual step. A step in which help was useful does not count, so that a
 // slow worker does not become the measure; a step in which help was useless counts.
 //
-// For one thread at a time; it has no clock.
+// One thread at a time; it has no clock.
 class StepHelp {
  public:
   // The worker's place in the run's view, and the step's number of positions.

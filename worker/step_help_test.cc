@@ -166,7 +166,7 @@ TEST_F(StepHelpTest, ASlowWorkerThatIsHelpedDoesNotBecomeTheMeasure) {
 
 TEST_F(StepHelpTest, ARunThatBecomesSlowerForAllIsHelpedLessAndLess) {
   num_workers_ = 3;
-  for (const bool is_answered : {true, false}) {  // Before the next step starts.
+  for (const bool is_answered : {true, false}) {  // This is before the next step starts.
     StepHelp help;
     UsualSteps(&help, 1, 3);
     int helps = 0;

@@ -16,7 +16,7 @@ constexpr absl::Duration kShortestWindow = absl::Milliseconds(500);
 // The time between lines of metrics.jsonl with the tables' figures.
 constexpr absl::Duration kBetweenLines = absl::Seconds(10);
 constexpr double kWarnPart = 0.9;
-// How much time the run has for its last checkpoint: a report, and the two steps until the cut.
+// The time that the run has for its last checkpoint: a report, and the two steps until the cut.
 constexpr double kSecondsAhead = 2;
 // The tables that a message names.
 constexpr size_t kMostNamed = 3;

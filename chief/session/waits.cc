@@ -10,8 +10,8 @@
 namespace shoal {
 namespace {
 
-// How long a last checkpoint that needs another step waits for it when no worker is left:
-// contributions of workers that died may still be on their way.
+// The longest time that a last checkpoint that needs another step waits for it when no worker is
+// left: contributions of workers that died may still be on their way.
 constexpr absl::Duration kLastContributions = absl::Seconds(2);
 
 // Log lines need whole seconds only.

@@ -12,7 +12,7 @@
 namespace shoal {
 namespace {
 
-// How long a chief whose launcher was killed may take to end.
+// The longest time for a chief whose launcher was killed to end.
 constexpr absl::Duration kChiefEnds = absl::Seconds(2);
 
 }  // namespace

@@ -31,10 +31,11 @@ namespace shoal {
 namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(50);
-// How long workers that no longer matter may take to end: one that was started near the end of the
-// run may look for a chief that has ended, and one that hung and lost its place may hang for ever.
+// The longest time for workers that no longer matter to end: one that was started near the end of
+// the run may look for a chief that has ended, and one that hung and lost its place may hang for
+// ever.
 constexpr absl::Duration kOutsidersEnd = absl::Seconds(2);
-// How long a task on another host may take to end at once.
+// The longest time for a task on another host to end at once.
 constexpr absl::Duration kFarEnd = absl::Seconds(10);
 
 // Returns the incarnation that the chief last listed; 0 if none.

@@ -16,7 +16,7 @@
 namespace shoal {
 namespace {
 
-// How long the chief may take to end once others have ended because it failed the run.
+// The longest time for the chief to end once others have ended because it failed the run.
 constexpr absl::Duration kChiefsWord = absl::Seconds(1);
 
 bool IsPermanent(const ChildExit& exit) {

@@ -12,7 +12,7 @@ namespace shoal {
 enum class MetricFunction {
   kLogLoss,            // log_loss: the mean of -log of the probability given to the label
   kMeanAbsoluteError,  // mean_absolute_error: the mean of |prediction - target|
-  kTopAccuracy,        // top_K_accuracy: how often the label is among the K largest outputs
+  kTopAccuracy,  // top_K_accuracy: the share of examples whose label is among the K largest outputs
   // auc, the area under the curve, and calibration, the mean probability of the label 1 divided by
   // the share of such labels, exist for binary classifiers only.
   kAuc,

@@ -11,7 +11,7 @@
 namespace shoal {
 namespace {
 
-// In units of the viewBox; run_page_assets.cc has the sizes of the text.
+// The sizes are in units of the viewBox; run_page_assets.cc has the sizes of the text.
 constexpr double kWidth = 480, kHeight = 280;
 constexpr double kLeft = 58, kRight = 466, kTop = 34, kBottom = 234;
 // Labels of marks that are nearer than this would cover each other.

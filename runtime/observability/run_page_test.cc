@@ -46,7 +46,7 @@ RunPage Training() {
   return page;
 }
 
-// How often the text is in the page.
+// Counts how often the text is in the page.
 size_t Times(const std::string& html, const std::string& text) {
   return std::vector<std::string>(absl::StrSplit(html, text)).size() - 1;
 }

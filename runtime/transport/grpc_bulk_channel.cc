@@ -52,7 +52,7 @@ class Attempt : public CompletionTag {
   std::optional<grpc::ClientContext> context_;
   std::unique_ptr<grpc::ClientAsyncResponseReader<grpc::ByteBuffer>> reader_;
   std::vector<PayloadRef> payloads_;
-  std::atomic<int> payloads_held_{0};  // How many payloads gRPC may still read.
+  std::atomic<int> payloads_held_{0};  // The number of payloads that gRPC may still read.
   grpc::ByteBuffer reply_;
   grpc::Status status_;
   absl::Status result_;  // Converts status_, once the call has ended.

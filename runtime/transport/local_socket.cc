@@ -22,7 +22,7 @@ absl::Status SystemError(const char* call) {
 
 constexpr time_t kConnectSeconds = 1;
 
-// How long connect and send may block; 0: for ever.
+// The longest time that connect and send block; 0: for ever.
 bool SetSendTimeout(int fd, time_t seconds) {
   timeval timeout = {};
   timeout.tv_sec = seconds;

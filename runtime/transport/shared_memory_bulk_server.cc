@@ -25,9 +25,9 @@ using Half = SharedMemorySegment::Half;
 
 constexpr uint32_t kWelcome = 1;
 constexpr size_t kMaxConnections = 4096;
-// How many messages of one client a thread processes before it checks the other clients.
+// A thread processes this number of messages of one client before it checks the other clients.
 constexpr int kMessagesInARow = 16;
-// How long new connections wait if the process or the system is out of files.
+// New connections wait for this time if the process or the system is out of files.
 constexpr absl::Duration kAcceptPause = absl::Milliseconds(100);
 
 }  // namespace

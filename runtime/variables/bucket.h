@@ -33,7 +33,7 @@ namespace shoal {
 // idle begins anew. The value of a row that is not stored follows from its key, so a read never
 // stores anything. Which rows are stored depends only on the updates so far.
 //
-// For one thread at a time.
+// Only one thread at a time may use it.
 class Bucket : public ContributionSum {
  public:
   // The updater and `counts`, those of all buckets of the table, must outlive the bucket. `pool` is

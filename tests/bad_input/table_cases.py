@@ -49,7 +49,7 @@ def table_cases(scratch, shoal):
         return train(table=user(settings))
 
     def again(settings):
-        """The good run goes on with another table."""
+        """The good run continues with another table."""
         return train(out, table=user(settings), epochs=2)
 
     numbers = "\t".join(["0.5"] * 13)

@@ -37,7 +37,7 @@ class Bench {
     sequence_.AddBuffer("wide", {DataType::kFloat32, {rows + 2, kColumns + 8}}, 0.0f);
   }
 
-  // `floats`: how many times 4 bytes an element of [rows, 1024] moves.
+  // `floats`: the number of times that 4 bytes an element of [rows, 1024] moves.
   void Add(const std::string& label, const std::string& op, const Attributes& attributes,
            const std::vector<std::string>& inputs, const std::string& output, double floats) {
     sequence_.AddKernel(label, op, attributes, inputs, {output});

@@ -86,7 +86,7 @@ class WrongAnswers {
     return MarkAnswer(context, target.Call(method, *request, response));
   }
 
-  // How many calls of each method had a wrong answer.
+  // The number of calls of each method that had a wrong answer.
   std::map<std::string, int> given() const {
     MutexLock lock(&mutex_);
     return given_;

@@ -75,7 +75,7 @@ def a_refused_worker_of_a_jobset_neither_fails_nor_restarts_it():
 
 
 def an_index_given_up_in_a_jobset_would_start_it_again():
-    """Why no index is: with FailIndex the Job of the workers fails just before the chief is done."""
+    """No index is given up in a JobSet: with FailIndex the Job of the workers fails just before the chief is done."""
     def fail_index(documents):
         job = next(j for j in group_of(documents, "JobSet")["replicatedJobs"] if j["name"] == "worker")
         job["template"]["spec"]["podFailurePolicy"]["rules"].append(

@@ -24,7 +24,7 @@ def checkpoints(run):
 
 
 def steps(run):
-    """How many lines metrics.jsonl has."""
+    """Counts the lines of metrics.jsonl."""
     metrics = run.out / "metrics.jsonl"
     return len(metrics.read_text().splitlines()) if metrics.exists() else 0
 

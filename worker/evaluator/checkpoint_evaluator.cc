@@ -59,7 +59,7 @@ absl::StatusOr<Evaluation> CheckpointEvaluator::Evaluate(Checkpoint* checkpoint,
   ASSIGN_OR_RETURN(const std::vector<std::vector<float>> values, ReadVariables(checkpoint, which));
   std::vector<const float*> parameters;
   for (const std::vector<float>& value : values) parameters.push_back(value.data());
-  // Within a checkpoint the values stay.
+  // The values stay within a checkpoint.
   const std::vector<uint64_t> versions(parameters.size(), ++num_evaluations_);
   PrefetcherOptions read_ahead;
   read_ahead.threads = DecodeThreads(run_.data(), *data_);

@@ -33,7 +33,7 @@ constexpr char kNoHello[] =
 constexpr char kReadOnly[] =
     "; a write to parameters ends a program like this, since they are for reading only";
 
-// How long a program may take to end after the FINISH of a worker that failed.
+// The longest time for a program to end after the FINISH of a worker that failed.
 constexpr absl::Duration kFailedGrace = absl::Seconds(1);
 // A program that has closed its socket ends soon; an interpreter may take some seconds.
 constexpr absl::Duration kCloseGrace = absl::Seconds(5);

@@ -67,7 +67,7 @@ std::string GetName(const v1::ProgramConfig& program) {
   return program.file().substr(program.file().rfind('/') + 1);
 }
 
-// How a program is started.
+// The options of the start of a program.
 struct StartOptions {
   uint32_t worker = 0;
   bool declares_only = false;

@@ -24,7 +24,7 @@ struct BroadcastLoop {
   };
 
   std::array<Dim, Shape::kMaxRank> dims;
-  int rank = 0;  // at least 1; the innermost is dims[rank - 1]
+  int rank = 0;  // one or more; the innermost is dims[rank - 1]
 
   const Dim& inner() const { return dims[rank - 1]; }
   // Returns the number of iterations of all loops outside the innermost one.

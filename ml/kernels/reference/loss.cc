@@ -184,7 +184,7 @@ void SoftmaxCrossEntropyGrad(const Call& call) {
   }
 }
 
-// How often the label's logit is among the k largest (of equals, the first count as larger).
+// Counts how often the label's logit is among the k largest (of equals, the first count as larger).
 template <typename T>
 void CorrectCount(const Call& call) {
   const int64_t n = call.InShape(0).dim(1);
