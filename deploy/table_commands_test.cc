@@ -13,7 +13,7 @@
 #include "deploy/export_command.h"
 #include "deploy/inspect_command.h"
 #include "deploy/lookup_command.h"
-#include "ml/data/npy_file.h"
+#include "ml/data/records/npy_file.h"
 #include "runtime/checkpoint/checkpoint_testing.h"
 
 namespace shoal {

@@ -15,7 +15,7 @@
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "ml/data/ids/text_hash.h"
-#include "ml/data/text_lines.h"
+#include "ml/data/records/text_lines.h"
 
 namespace shoal {
 namespace {

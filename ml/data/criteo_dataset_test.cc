@@ -16,7 +16,7 @@
 #include "base/file_system.h"
 #include "base/status_matchers.h"
 #include "ml/data/ids/text_hash.h"
-#include "ml/data/text_lines.h"
+#include "ml/data/records/text_lines.h"
 
 namespace shoal {
 namespace {

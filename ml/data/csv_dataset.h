@@ -26,6 +26,9 @@ struct CsvDatasetOptions {
   int64_t num_classes = 10;
   int64_t max_examples = 0;   // the number of examples to use, from the first; 0: all
   std::vector<IdColumn> ids;  // the columns of ids
+  // The columns of "input", in this order, by name, index, or a beginning and '*'. Empty: all
+  // columns except the label and ids.
+  std::vector<std::string> numbers;
 };
 
 struct CsvColumns {
@@ -38,13 +41,13 @@ struct CsvColumns {
 // LoadCsvDataset.
 absl::StatusOr<CsvColumns> ReadCsvColumns(const CsvDatasetOptions& options);
 
-// Reads a whole table of numbers into memory. Cells may be quoted; empty lines are ignored. Fields:
-// "input" float32 [columns], all columns except the label and ids in their order, if there are any;
+// Reads a whole table into memory. The file is plain, or compressed with gzip or zstd. Cells may be
+// quoted; empty lines are ignored. Indices of columns are those of a table with the label, also if
+// this one has none. Fields: "input" float32 [columns], the columns of numbers, if there are any;
 // "label" int32 in [0, num_classes), or for a regression "target" float32 [1]; a ragged field for
-// each column of ids, in the order of options.ids. If the first label is not a number,
-// labels are words: a word's class is its index among the sorted words of the table at
-// `classes_path`, and class_names() returns these words. Errors name file:line, the column and the
-// remedy.
+// each column of ids, in the order of options.ids. If the first label is not a number, labels are
+// words: a word's class is its index among the sorted words of the table at `classes_path`, and
+// class_names() returns these words. Errors name file:line, the column and the remedy.
 absl::StatusOr<std::unique_ptr<Dataset>> LoadCsvDataset(const CsvDatasetOptions& options);
 
 }  // namespace shoal

@@ -1,5 +1,7 @@
 #include "ml/data/csv_dataset.h"
 
+#include <zlib.h>
+
 #include <string>
 #include <vector>
 
@@ -268,7 +270,8 @@ TEST_F(CsvDatasetTest, WrongColumnsOfIdsAreNamed) {
   EXPECT_THAT(ErrorOf(table), HasSubstr(".csv: column of ids \"shop\" is not there; "));
   EXPECT_THAT(ErrorOf(table), EndsWith("the columns are user, item, click, or 0 to 2"));
   options_.ids = {Ids("shop*")};
-  EXPECT_THAT(ErrorOf(table), HasSubstr("has a name like \"shop*\"; the columns are user, item"));
+  EXPECT_THAT(ErrorOf(table),
+              HasSubstr("\"shop*\" stands for no column; the columns are user, item"));
   options_.ids = {Ids("click")};
   EXPECT_THAT(ErrorOf(table), HasSubstr("\"click\" is the label's column (data.csv.label)"));
   options_.ids = {Ids("user"), Ids("0")};
@@ -280,6 +283,73 @@ TEST_F(CsvDatasetTest, WrongColumnsOfIdsAreNamed) {
   options_.ids = {Ids("input")};
   EXPECT_THAT(ErrorOf("user,input,click\n1,2,0\n"),
               HasSubstr("would be the field input, which the data has already"));
+}
+
+TEST_F(CsvDatasetTest, IdsMayHaveWeights) {
+  IdColumn rated = Ids("rated", false, "|");
+  rated.weights = ":";
+  rated.entry = "data.ids[0]";
+  options_.ids = {rated};
+  ASSERT_OK(WriteAtomically(*files_, options_.path, "rated,click\n7:0.5|8:2,1\n,0\n"));
+  ASSERT_OK_AND_ASSIGN(const auto data, LoadCsvDataset(options_));
+  EXPECT_EQ(data->fields()[1].kind, FieldKind::kWeightedRagged);
+  std::vector<int32_t> labels(2);
+  RaggedRows rows(/*has_weights=*/true);
+  ASSERT_OK(data->FillBatch(0, {0, 1}, {labels.data(), static_cast<void*>(&rows)}));
+  EXPECT_THAT(rows.keys_of(0), ElementsAre(7, 8));
+  EXPECT_THAT(rows.weights_of(0), ElementsAre(0.5f, 2));
+  EXPECT_TRUE(rows.keys_of(1).empty());
+  EXPECT_THAT(ErrorOf("rated,click\n7:1|8,1\n"),
+              HasSubstr(".csv:2: column \"rated\" is \"7:1|8\", where 8 has no weight; write 8:1 "
+                        "(data.ids[0]: weights); correct or remove the line"));
+}
+
+TEST_F(CsvDatasetTest, NumbersThatAreNamedAreTheInputInTheirOrder) {
+  options_.label = "click";
+  options_.numbers = {"n*", "age"};
+  Load("age,who,n1,click,n2\n30,anna,1,0,2\n40,,3,1,4\n");
+  ASSERT_TRUE(dataset_.ok()) << dataset_.status();
+  EXPECT_THAT(inputs_, ElementsAre(1, 2, 30, 3, 4, 40));
+  options_.numbers = {"size"};
+  EXPECT_THAT(ErrorOf("age,click\n1,0\n"),
+              HasSubstr("column of numbers \"size\" (data.numbers) is not there; the columns are"));
+  options_.numbers = {"age"};
+  options_.ids = {Ids("age")};
+  EXPECT_THAT(ErrorOf("age,click\n1,0\n"), HasSubstr("\"age\" (data.numbers) is named twice"));
+}
+
+TEST_F(CsvDatasetTest, IndicesCountTheLabelThatATableForPredictionsLacks) {
+  options_.has_header = false;
+  options_.label = "1";
+  options_.ids = {Ids("2"), Ids("-1")};
+  ASSERT_OK(WriteAtomically(*files_, options_.path, "0.5,1,17,18\n"));
+  ASSERT_OK_AND_ASSIGN(const auto whole, LoadCsvDataset(options_));
+  EXPECT_THAT(KeysOf(*whole, 2), ElementsAre(ElementsAre(17)));
+  EXPECT_THAT(KeysOf(*whole, 3), ElementsAre(ElementsAre(18)));
+  options_.has_label = false;
+  ASSERT_OK(WriteAtomically(*files_, options_.path, "0.5,17,18\n"));
+  ASSERT_OK_AND_ASSIGN(const auto input, LoadCsvDataset(options_));
+  EXPECT_EQ(input->fields()[0].example.ToString(), "float32[1]");
+  EXPECT_THAT(KeysOf(*input, 2), ElementsAre(ElementsAre(17)));
+  EXPECT_THAT(KeysOf(*input, 3), ElementsAre(ElementsAre(18)));
+  options_.ids = {Ids("1")};
+  EXPECT_THAT(LoadCsvDataset(options_).status().message(),
+              HasSubstr("column of ids \"1\" is not there"));
+}
+
+TEST_F(CsvDatasetTest, ACompressedTableIsRead) {
+  const std::string text = "a,b\n1,2\n4,5\n";
+  const gzFile file = gzopen(options_.path.c_str(), "wb");
+  ASSERT_NE(file, nullptr);
+  EXPECT_EQ(gzwrite(file, text.data(), static_cast<unsigned>(text.size())),
+            static_cast<int>(text.size()));
+  EXPECT_EQ(gzclose(file), Z_OK);
+  dataset_ = LoadCsvDataset(options_);
+  ASSERT_TRUE(dataset_.ok()) << dataset_.status();
+  EXPECT_EQ((*dataset_)->size(), 2);
+  ASSERT_OK_AND_ASSIGN(std::string bytes, ReadFile(*files_, options_.path));
+  bytes.resize(bytes.size() - 6);
+  EXPECT_THAT(ErrorOf(bytes), HasSubstr("is damaged"));
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "base/file_system.h"
 #include "base/status_macros.h"
 #include "ml/data/data_defaults.h"
+#include "ml/data/ids/id_options.h"
 #include "ml/data/image_folder.h"
 
 namespace shoal {
@@ -23,7 +24,8 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-constexpr const char* kTsvEndings[] = {".tsv", ".tsv.gz", ".tsv.zst"};
+// Text files may be compressed.
+constexpr const char* kCompressions[] = {"", ".gz", ".zst"};
 
 bool Has(const Names& names, const char* name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -37,9 +39,11 @@ bool HasIdx(const Names& names) {
   return false;
 }
 
-bool IsTsv(absl::string_view name, absl::string_view split) {
-  return absl::ConsumePrefix(&name, split) &&
-         std::find(std::begin(kTsvEndings), std::end(kTsvEndings), name) != std::end(kTsvEndings);
+// Returns whether the name is that of the text file, or of that file compressed.
+bool IsText(absl::string_view name, absl::string_view file) {
+  return absl::ConsumePrefix(&name, file) &&
+         std::find(std::begin(kCompressions), std::end(kCompressions), name) !=
+             std::end(kCompressions);
 }
 
 bool IsTfRecord(absl::string_view name, absl::string_view split) {
@@ -92,6 +96,10 @@ std::vector<FieldOfFormats> FieldsOfFormats(const v1::DataConfig& config) {
           {"csv.no_header", csv.no_header(), {Config::FORMAT_CSV}},
           {"csv.delimiter", !csv.delimiter().empty(), {Config::FORMAT_CSV}},
           {"csv.regression", csv.regression(), {Config::FORMAT_CSV}},
+          {"ids",
+           config.ids_size() > 0,
+           {Config::FORMAT_CSV, Config::FORMAT_NPY, Config::FORMAT_TFRECORD}},
+          {"numbers", config.numbers_size() > 0, {Config::FORMAT_CSV, Config::FORMAT_TFRECORD}},
           {"tfrecord.input", !tf_record.input().empty(), {Config::FORMAT_TFRECORD}},
           {"tfrecord.label", !tf_record.label().empty(), {Config::FORMAT_TFRECORD}}};
 }
@@ -106,6 +114,16 @@ struct FoundFormat {
   std::string file;  // The file or folder that tells it.
 };
 
+// Adds the format if there is a text file with this name, which may be compressed.
+void FindText(const Names& names, absl::string_view file, v1::DataConfig::Format format,
+              std::vector<FoundFormat>* found) {
+  for (const std::string& name : names) {
+    if (!IsText(name, file)) continue;
+    found->push_back({format, name});
+    return;
+  }
+}
+
 // Returns the formats of the training splits in a directory with these names.
 std::vector<FoundFormat> FormatsIn(const FileSystem& files, const std::string& directory,
                                    const Names& names) {
@@ -115,17 +133,17 @@ std::vector<FoundFormat> FormatsIn(const FileSystem& files, const std::string& d
     found.push_back({v1::DataConfig::FORMAT_IMAGE_FOLDER, "train/"});
   }
   if (HasIdx(names)) found.push_back({v1::DataConfig::FORMAT_IDX, "*-ubyte"});
-  const std::pair<v1::DataConfig::Format, const char*> kFiles[] = {
-      {v1::DataConfig::FORMAT_CIFAR10, "data_batch_1.bin"},
-      {v1::DataConfig::FORMAT_CIFAR100, "train.bin"},
-      {v1::DataConfig::FORMAT_CSV, "train.csv"},
-      {v1::DataConfig::FORMAT_NPY, "x_train.npy"}};
-  for (const auto& [format, file] : kFiles) {
-    if (Has(names, file)) found.push_back({format, file});
+  if (Has(names, "data_batch_1.bin")) {
+    found.push_back({v1::DataConfig::FORMAT_CIFAR10, "data_batch_1.bin"});
   }
-  for (const std::string& name : names) {
-    if (IsTsv(name, "train")) found.push_back({v1::DataConfig::FORMAT_CRITEO, name});
+  if (Has(names, "train.bin")) found.push_back({v1::DataConfig::FORMAT_CIFAR100, "train.bin"});
+  FindText(names, "train.csv", v1::DataConfig::FORMAT_CSV, &found);
+  for (const char* file : {"x_train.npy", "y_train.npy"}) {  // ids may have no numbers beside them
+    if (!Has(names, file)) continue;
+    found.push_back({v1::DataConfig::FORMAT_NPY, file});
+    break;
   }
+  FindText(names, "train.tsv", v1::DataConfig::FORMAT_CRITEO, &found);
   if (HasTfRecord(names)) found.push_back({v1::DataConfig::FORMAT_TFRECORD, "train*.tfrecord*"});
   return found;
 }
@@ -163,8 +181,22 @@ std::string HintFor(const FileSystem& files, const std::string& directory, const
   return "; name one that does with --data_dir=DIR";
 }
 
+// Returns the names of the arrays of a test split: of ids, and of the numbers that the training
+// split has.
+Names TestArrays(const v1::DataConfig& config) {
+  Names names;
+  if (config.ids_size() == 0 || HasNpyInputs(config.directory(), "train")) {
+    names.push_back("x_test.npy");
+  }
+  names.push_back("y_test.npy");
+  for (const v1::IdsOptions& ids : config.ids()) {
+    names.push_back(absl::StrCat(ids.column(), "_test.npy"));
+  }
+  return names;
+}
+
 // Returns the names of the test split's files or folder.
-Names TestNames(v1::DataConfig::Format format) {
+Names TestNames(v1::DataConfig::Format format, const v1::DataConfig& config) {
   switch (format) {
     case v1::DataConfig::FORMAT_IDX:
       return {"t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
@@ -177,7 +209,7 @@ Names TestNames(v1::DataConfig::Format format) {
     case v1::DataConfig::FORMAT_CSV:
       return {"test.csv"};
     case v1::DataConfig::FORMAT_NPY:
-      return {"x_test.npy", "y_test.npy"};
+      return TestArrays(config);
     case v1::DataConfig::FORMAT_TFRECORD:
       return {"test*.tfrecord*"};
     case v1::DataConfig::FORMAT_CRITEO:
@@ -189,8 +221,9 @@ Names TestNames(v1::DataConfig::Format format) {
 
 }  // namespace
 
-absl::Status FindTestSplit(v1::DataConfig::Format format, const std::string& directory) {
-  const Names wanted = TestNames(format);
+absl::Status FindTestSplit(v1::DataConfig::Format format, const v1::DataConfig& config) {
+  const std::string& directory = config.directory();
+  const Names wanted = TestNames(format, config);
   if (wanted.empty()) return absl::OkStatus();
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   const absl::StatusOr<Names> names = files->List(directory);
@@ -198,7 +231,9 @@ absl::Status FindTestSplit(v1::DataConfig::Format format, const std::string& dir
   const auto is_there = [&](const std::string& test) {
     return std::any_of(names->begin(), names->end(), [&](const std::string& name) {
       if (format == v1::DataConfig::FORMAT_TFRECORD) return IsTfRecord(name, "test");
-      if (format == v1::DataConfig::FORMAT_CRITEO) return IsTsv(name, "test");
+      if (format == v1::DataConfig::FORMAT_CRITEO || format == v1::DataConfig::FORMAT_CSV) {
+        return IsText(name, test);
+      }
       return absl::StripSuffix(name, ".gz") == test;
     });
   };
@@ -230,13 +265,15 @@ absl::Status CheckDataFields(v1::DataConfig::Format format, const v1::DataConfig
                                                    list, " only, and the data are ",
                                                    FormatName(format), "; drop it"));
   }
+  RETURN_IF_ERROR(CheckIdOptions(format, config));
   if (config.directory().empty() || NeedsNoFiles(config)) return absl::OkStatus();
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   const absl::Status found = files->GetInfo(config.directory()).status();
   return found.ok() ? found : Unreadable(*files, config.directory(), found);
 }
 
-absl::Status CheckHoldsFormat(v1::DataConfig::Format format, const std::string& directory) {
+absl::Status CheckHoldsFormat(v1::DataConfig::Format format, const v1::DataConfig& config) {
+  const std::string& directory = config.directory();
   if (directory.empty()) return absl::OkStatus();
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   const absl::StatusOr<Names> names = files->List(directory);
@@ -244,7 +281,7 @@ absl::Status CheckHoldsFormat(v1::DataConfig::Format format, const std::string& 
   const std::vector<FoundFormat> found = FormatsIn(*files, directory, *names);
   const auto is_it = [format](const FoundFormat& one) { return one.format == format; };
   // A test split alone can be evaluated.
-  if (std::any_of(found.begin(), found.end(), is_it) || FindTestSplit(format, directory).ok()) {
+  if (std::any_of(found.begin(), found.end(), is_it) || FindTestSplit(format, config).ok()) {
     return absl::OkStatus();
   }
   const std::string wanted = FormatName(format);
@@ -297,20 +334,31 @@ absl::StatusOr<std::vector<std::string>> TfRecordPaths(const std::string& direct
                                           "-00000-of-00001; name the files so"));
 }
 
-absl::StatusOr<std::string> TsvPath(const std::string& directory, const std::string& split) {
+absl::StatusOr<std::string> TextPath(const std::string& directory, const std::string& name) {
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   std::vector<std::string> found;
-  for (const char* ending : kTsvEndings) {
-    const std::string path = JoinPath(directory, absl::StrCat(split, ending));
+  for (const char* compression : kCompressions) {
+    const std::string path = JoinPath(directory, absl::StrCat(name, compression));
     if (FileExists(*files, path)) found.push_back(path);
   }
   if (found.size() == 1) return found[0];
   if (found.empty()) {
-    return absl::NotFoundError(absl::StrCat("data.directory: ", directory, " holds no ", split,
-                                            ".tsv, .tsv.gz or .tsv.zst; name the file so"));
+    return absl::NotFoundError(absl::StrCat("data.directory: ", directory, " holds no ", name, ", ",
+                                            name, ".gz or ", name, ".zst; name the file so"));
   }
   return absl::FailedPreconditionError(absl::StrCat("data.directory: ", found[0], " and ", found[1],
                                                     " are both there; remove one of them"));
+}
+
+bool IsTextName(absl::string_view path, absl::string_view ending) {
+  for (const char* compression : kCompressions) {
+    if (absl::EndsWith(path, absl::StrCat(ending, compression))) return true;
+  }
+  return false;
+}
+
+bool HasNpyInputs(const std::string& directory, const std::string& split) {
+  return FileExists(*NewPosixFileSystem(), JoinPath(directory, absl::StrCat("x_", split, ".npy")));
 }
 
 }  // namespace shoal

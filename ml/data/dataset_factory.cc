@@ -20,6 +20,7 @@
 #include "ml/data/csv_dataset.h"
 #include "ml/data/data_defaults.h"
 #include "ml/data/data_format.h"
+#include "ml/data/dataset_options.h"
 #include "ml/data/ids/id_column.h"
 #include "ml/data/idx_dataset.h"
 #include "ml/data/image_folder.h"
@@ -32,17 +33,7 @@
 namespace shoal {
 namespace {
 
-// The number of classes if neither the run file nor the data set has one.
-constexpr int64_t kClasses = 10;
-
-int64_t ClassesOf(const v1::DataConfig& config) {
-  return config.classes() == 0 ? kClasses : static_cast<int64_t>(config.classes());
-}
-
-ImageTargetOptions ImageTargetFrom(const v1::ImageOptions& image) {
-  return {static_cast<int64_t>(image.height()), static_cast<int64_t>(image.width()),
-          static_cast<int64_t>(image.channels())};
-}
+const char* NameOf(DataSplit split) { return split == DataSplit::kTrain ? "train" : "test"; }
 
 int64_t MostExamples(const v1::DataConfig& config, DataSplit split) {
   return static_cast<int64_t>(split == DataSplit::kTrain ? config.train_examples()
@@ -99,8 +90,7 @@ ClicksOptions ClicksOptionsFrom(const v1::DataConfig& config, DataSplit split, u
 
 absl::StatusOr<std::unique_ptr<Dataset>> MakeCriteo(const v1::DataConfig& config, DataSplit split) {
   CriteoOptions options;
-  ASSIGN_OR_RETURN(options.path,
-                   TsvPath(config.directory(), split == DataSplit::kTrain ? "train" : "test"));
+  ASSIGN_OR_RETURN(options.path, TextPath(config.directory(), absl::StrCat(NameOf(split), ".tsv")));
   options.max_examples = MostExamples(config, split);
   return LoadCriteo(options);
 }
@@ -140,47 +130,14 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeCifar(const v1::DataConfig& config,
   return LoadCifarDataset(options);
 }
 
-CsvDatasetOptions CsvOptionsFrom(const v1::DataConfig& config) {
-  CsvDatasetOptions options;
-  options.has_header = !config.csv().no_header();
-  const std::string& delimiter = config.csv().delimiter();
-  if (!delimiter.empty()) options.delimiter = delimiter[0];
-  return options;
-}
-
 absl::StatusOr<std::unique_ptr<Dataset>> MakeCsv(const v1::DataConfig& config, DataSplit split) {
-  CsvDatasetOptions options = CsvOptionsFrom(config);
-  options.path =
-      JoinPath(config.directory(), split == DataSplit::kTrain ? "train.csv" : "test.csv");
-  options.classes_path = JoinPath(config.directory(), "train.csv");
-  options.label = config.csv().label();
-  options.is_regression = config.csv().regression();
-  options.num_classes = ClassesOf(config);
-  options.max_examples = MostExamples(config, split);
+  ASSIGN_OR_RETURN(const CsvDatasetOptions options, CsvSplit(config, NameOf(split)));
   return LoadCsvDataset(options);
-}
-
-absl::StatusOr<std::unique_ptr<Dataset>> MakeNpy(const v1::DataConfig& config, DataSplit split) {
-  const bool is_train = split == DataSplit::kTrain;
-  NpyDatasetOptions options;
-  options.inputs_path = JoinPath(config.directory(), is_train ? "x_train.npy" : "x_test.npy");
-  options.labels_path = JoinPath(config.directory(), is_train ? "y_train.npy" : "y_test.npy");
-  options.image = ImageTargetFrom(config.image());
-  options.num_classes = ClassesOf(config);
-  options.max_examples = MostExamples(config, split);
-  return LoadNpyDataset(options);
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> MakeTfRecord(const v1::DataConfig& config,
                                                       DataSplit split) {
-  TfRecordDatasetOptions options;
-  ASSIGN_OR_RETURN(options.paths, TfRecordPaths(config.directory(),
-                                                split == DataSplit::kTrain ? "train" : "test"));
-  if (!config.tfrecord().input().empty()) options.input = config.tfrecord().input();
-  if (!config.tfrecord().label().empty()) options.label = config.tfrecord().label();
-  options.image = ImageTargetFrom(config.image());
-  options.num_classes = ClassesOf(config);
-  options.max_examples = MostExamples(config, split);
+  ASSIGN_OR_RETURN(const TfRecordDatasetOptions options, TfRecordSplit(config, NameOf(split)));
   return OpenTfRecordDataset(options);
 }
 
@@ -207,7 +164,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadDataset(v1::DataConfig::Format form
     case v1::DataConfig::FORMAT_CSV:
       return MakeCsv(config, split);
     case v1::DataConfig::FORMAT_NPY:
-      return MakeNpy(config, split);
+      return LoadNpyDataset(NpySplit(config, NameOf(split)));
     case v1::DataConfig::FORMAT_TFRECORD:
       return MakeTfRecord(config, split);
     default:
@@ -313,7 +270,7 @@ absl::StatusOr<v1::DataConfig::Format> FormatOf(const v1::DataConfig& config) {
     return DetectDataFormat(config.directory());
   }
   if (!NeedsNoFiles(config)) {
-    RETURN_IF_ERROR(CheckHoldsFormat(config.format(), config.directory()));
+    RETURN_IF_ERROR(CheckHoldsFormat(config.format(), config));
   }
   return config.format();
 }
@@ -324,7 +281,7 @@ absl::StatusOr<bool> HasTestSplit(const v1::DataConfig& given) {
   const v1::DataConfig config = Resolved(given);
   ASSIGN_OR_RETURN(const v1::DataConfig::Format format, FormatOf(config));
   RETURN_IF_ERROR(CheckDataFields(format, config));
-  const absl::Status found = FindTestSplit(format, config.directory());
+  const absl::Status found = FindTestSplit(format, config);
   if (found.ok()) return true;
   if (!absl::IsNotFound(found) || config.test_examples() > 0) return found;
   return false;
@@ -337,9 +294,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeDataset(const v1::DataConfig& given
   RETURN_IF_ERROR(CheckDataFields(format, config));
   ASSIGN_OR_RETURN(std::vector<std::string> names, NamesBeside(format, config));
   if (!names.empty()) config.set_classes(static_cast<uint32_t>(names.size()));
-  if (split == DataSplit::kTest) {
-    RETURN_IF_ERROR(FindTestSplit(format, config.directory()));
-  }
+  if (split == DataSplit::kTest) RETURN_IF_ERROR(FindTestSplit(format, config));
   ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, ReadDataset(format, config, split, seed));
   RETURN_IF_ERROR(CheckClasses(given, *dataset));
   if (!names.empty() && LacksNames(*dataset)) {
@@ -350,31 +305,34 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeDataset(const v1::DataConfig& given
   return AugmentImages(std::move(dataset), augmentation);
 }
 
-bool IsClicksName(const std::string& path) {
-  return absl::EndsWith(path, ".tsv") || absl::EndsWith(path, ".tsv.gz") ||
-         absl::EndsWith(path, ".tsv.zst");
+bool IsClicksName(const std::string& path) { return IsTextName(path, ".tsv"); }
+
+bool IsTableName(const std::string& path) { return IsTextName(path, ".csv"); }
+
+bool IsRecordsName(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return absl::StrContains(path.substr(slash == std::string::npos ? 0 : slash), ".tfrecord");
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> MakeInputs(const v1::DataConfig& config,
                                                     const std::string& path) {
   std::unique_ptr<Dataset> dataset;
   if (absl::EndsWith(path, ".npy")) {
-    NpyDatasetOptions options;
-    options.inputs_path = path;
-    options.image = ImageTargetFrom(config.image());
+    ASSIGN_OR_RETURN(const NpyDatasetOptions options, NpyInputs(config, path));
     ASSIGN_OR_RETURN(dataset, LoadNpyDataset(options));
-  } else if (absl::EndsWith(path, ".csv")) {
-    CsvDatasetOptions options = CsvOptionsFrom(config);
-    options.path = path;
-    options.has_label = false;
-    ASSIGN_OR_RETURN(dataset, LoadCsvDataset(options));
+  } else if (IsTableName(path)) {
+    ASSIGN_OR_RETURN(dataset, LoadCsvDataset(CsvInputs(config, path)));
+  } else if (IsRecordsName(path)) {
+    ASSIGN_OR_RETURN(dataset, OpenTfRecordDataset(TfRecordInputs(config, path)));
   } else if (IsClicksName(path)) {
     ASSIGN_OR_RETURN(dataset, MakeClicksInputs(config, path));
   } else if (IsImageName(path) || IsDirectory(path)) {
     ASSIGN_OR_RETURN(dataset, OpenImageFiles(path, ImageTargetFrom(config.image())));
   } else {
     return absl::InvalidArgumentError(absl::StrCat(
-        path, ": its name must end in .npy, .csv, .tsv, .png or .jpg, which says what it holds"));
+        path,
+        ": its name must end in .npy, .csv, .tsv, .tfrecord, .png or .jpg, which says what it "
+        "holds"));
   }
   const AugmentedDatasetOptions augmentation = AugmentationFrom(config, DataSplit::kTest, 0);
   if (!ChangesImages(augmentation)) return dataset;
@@ -383,7 +341,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeInputs(const v1::DataConfig& config
 
 int64_t NumClasses(const v1::DataConfig& config, const Dataset& dataset) {
   if (config.classes() > 0) return config.classes();
-  return dataset.num_classes() > 0 ? dataset.num_classes() : kClasses;
+  return dataset.num_classes() > 0 ? dataset.num_classes() : kDefaultClasses;
 }
 
 int DecodeThreads(const v1::DataConfig& config, const Dataset& dataset) {

@@ -32,11 +32,17 @@ absl::StatusOr<bool> HasTestSplit(const v1::DataConfig& given);
 // Returns whether the name is that of a table of clicks: .tsv, .tsv.gz or .tsv.zst.
 bool IsClicksName(const std::string& path);
 
-// Makes a data set of examples without labels from one file (.npy, .csv, .tsv or an image, by its
-// name) or from a folder of images. They are read like the test split of the run file: a .tsv like
-// Criteo's if the run's data are, otherwise, for a run on synthetic clicks, as 13 numbers and 26
-// columns of ids, those of a list with commas between them. Labels, which every data set has, are
-// all 0.
+// Returns whether the name is that of a table: .csv, .csv.gz or .csv.zst.
+bool IsTableName(const std::string& path);
+
+// Returns whether the name is that of a TFRecord file: it has .tfrecord.
+bool IsRecordsName(const std::string& path);
+
+// Makes a data set of examples without labels from one file (.npy, .csv, .tsv, .tfrecord or an
+// image, by its name; of ids in arrays any one of them) or from a folder of images. They are read
+// like the test split of the run file: a .tsv like Criteo's if the run's data are, otherwise, for a
+// run on synthetic clicks, as 13 numbers and 26 columns of ids, those of a list with commas between
+// them. Labels, which every data set has, are all 0.
 absl::StatusOr<std::unique_ptr<Dataset>> MakeInputs(const v1::DataConfig& config,
                                                     const std::string& path);
 

@@ -341,7 +341,7 @@ TEST_F(DataDirectoryTest, DataOfAnotherFormatThanTheRunFileNamesAreAnError) {
           absl::StrCat("FORMAT_", absl::AsciiStrToUpper(wanted.format)), &format));
       config_.set_format(format);
       if (wanted.format == held.format) {
-        EXPECT_OK(CheckHoldsFormat(format, root_));
+        EXPECT_OK(CheckHoldsFormat(format, config_));
         continue;
       }
       EXPECT_EQ(Describe(DataSplit::kTrain),
@@ -387,6 +387,87 @@ TEST_F(DataDirectoryTest, ADirectoryWithoutDataIsAnErrorThatListsTheFormats) {
   Write("readme.txt", "");
   EXPECT_THAT(Describe(DataSplit::kTrain),
               HasSubstr("holds no data set: neither train/<class>/ with images nor"));
+}
+
+// A file of NumPy with two numbers of this type and size.
+std::string TwoNumbers(const std::string& type, const std::string& shape,
+                       const std::string& bytes) {
+  const std::string header =
+      absl::StrCat("{'descr': '", type, "', 'fortran_order': False, 'shape': (", shape, ")}\n");
+  return absl::StrCat(absl::string_view("\x93NUMPY\x01\x00", 8),
+                      std::string(1, static_cast<char>(header.size())), std::string(1, '\0'),
+                      header, bytes);
+}
+
+TEST_F(DataDirectoryTest, IdsInTablesAreFields) {
+  Write("train.csv", "user,age,click\n17,0.5,1\n,1,0\n");
+  config_.add_ids()->set_column("user");
+  EXPECT_EQ(Describe(DataSplit::kTrain), "2 float32[1] label");
+  config_.add_numbers("size");
+  EXPECT_THAT(Describe(DataSplit::kTrain), HasSubstr("column of numbers \"size\" (data.numbers)"));
+  config_.clear_numbers();
+  config_.mutable_ids(0)->set_column("shop");
+  EXPECT_THAT(Describe(DataSplit::kTrain),
+              HasSubstr("column of ids \"shop\" (data.ids[0]) is not"));
+  config_.mutable_ids(0)->set_separator("5");
+  EXPECT_THAT(Describe(DataSplit::kTrain),
+              HasSubstr("data.ids[0].separator: \"5\" must be a text"));
+  config_.set_format(v1::DataConfig::FORMAT_CLICKS_SYNTHETIC);
+  EXPECT_THAT(Describe(DataSplit::kTrain),
+              HasSubstr("data.ids: is for the format csv and npy and tfrecord only, and the data"));
+}
+
+TEST_F(DataDirectoryTest, TablesMayBeCompressed) {
+  Write("train.csv.gz", "a,b\n1,2\n");  // The first bytes say that it is plain.
+  Write("test.csv.zst", "a,b\n1,2\n3,4\n");
+  EXPECT_EQ(Describe(DataSplit::kTrain), "1 float32[1] label");
+  EXPECT_EQ(Describe(DataSplit::kTest), "2 float32[1] label");
+  Write("test.csv", "a,b\n1,2\n");
+  EXPECT_THAT(Describe(DataSplit::kTest), HasSubstr("test.csv.zst are both there; remove one"));
+  ASSERT_OK_AND_ASSIGN(const auto inputs, MakeInputs(config_, root_ + "/test.csv.zst"));
+  EXPECT_EQ(inputs->fields()[0].example.ToString(), "float32[2]");
+}
+
+TEST_F(DataDirectoryTest, IdsInArraysAreFields) {
+  const std::string labels = TwoNumbers("|u1", "2,", std::string("\x00\x01", 2));
+  const std::string ids =
+      TwoNumbers("<i4", "2,", std::string("\x05\x00\x00\x00\x07\x00\x00\x00", 8));
+  Write("y_train.npy", labels);
+  config_.add_ids()->set_column("user");
+  EXPECT_THAT(Describe(DataSplit::kTrain), HasSubstr("user_train.npy"));
+  Write("user_train.npy", ids);
+  EXPECT_EQ(Describe(DataSplit::kTrain), "2 int32[] user");
+  EXPECT_FALSE(HasTestSplit(config_).value());
+  Write("y_test.npy", labels);
+  EXPECT_THAT(HasTestSplit(config_).status().message(),
+              HasSubstr("has y_test.npy without user_test.npy, so its test split is incomplete"));
+  Write("user_test.npy", ids);
+  EXPECT_TRUE(HasTestSplit(config_).value());
+  EXPECT_EQ(Describe(DataSplit::kTest), "2 int32[] user");
+  Write("x_train.npy", TwoNumbers("<f4", "2, 1", std::string(8, '\0')));
+  EXPECT_THAT(HasTestSplit(config_).status().message(), HasSubstr("without x_test.npy"));
+  EXPECT_EQ(Describe(DataSplit::kTrain), "2 float32[1] label");
+  ASSERT_OK_AND_ASSIGN(const auto inputs, MakeInputs(config_, root_ + "/user_train.npy"));
+  EXPECT_EQ(inputs->fields()[2].name, "user");
+  EXPECT_THAT(MakeInputs(config_, root_ + "/other.npy").status().message(),
+              HasSubstr("other.npy: the run's examples have ids in several arrays (data.ids); name "
+                        "one of them, whose name must be x_NAME.npy, user_NAME.npy"));
+}
+
+TEST_F(DataDirectoryTest, IdsInRecordsAreFields) {
+  tf::Example example;
+  auto& features = *example.mutable_features()->mutable_feature();
+  features["user"].mutable_int64_list()->add_value(17);
+  features["age"].mutable_float_list()->add_value(0.5f);
+  features["click"].mutable_int64_list()->add_value(1);
+  Write("train.tfrecord", FrameTfRecord(example.SerializeAsString()));
+  config_.mutable_tfrecord()->set_label("click");
+  config_.add_ids()->set_column("user");
+  EXPECT_EQ(Describe(DataSplit::kTrain), "1 int32[] user");
+  config_.add_numbers("age");
+  EXPECT_EQ(Describe(DataSplit::kTrain), "1 float32[1] label");
+  ASSERT_OK_AND_ASSIGN(const auto inputs, MakeInputs(config_, root_ + "/train.tfrecord"));
+  EXPECT_EQ(inputs->fields()[2].name, "user");
 }
 
 }  // namespace

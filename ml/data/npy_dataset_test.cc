@@ -1,5 +1,6 @@
 #include "ml/data/npy_dataset.h"
 
+#include <cmath>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -11,7 +12,8 @@
 #include "base/file_system.h"
 #include "base/random.h"
 #include "base/status_matchers.h"
-#include "ml/data/npy_file.h"
+#include "ml/data/ragged_rows.h"
+#include "ml/data/records/npy_file.h"
 
 namespace shoal {
 namespace {
@@ -196,6 +198,134 @@ TEST_F(NpyDatasetTest, AHeaderThatIsWrittenIsRead) {
     EXPECT_EQ(array->dims, dims);
     EXPECT_EQ(array->At(0), 1.5);
   }
+}
+
+class NpyIdsTest : public ::testing::Test {
+ protected:
+  NpyIdsTest() {
+    directory_ = absl::StrCat(::testing::TempDir(), "/npy_ids_",
+                              ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    EXPECT_OK(RemoveTree(*files_, directory_));
+    EXPECT_OK(files_->MakeDirectory(directory_));
+    options_.ids_directory = directory_;
+    options_.split = "train";
+    options_.labels_path = directory_ + "/y_train.npy";
+    options_.ids.resize(1);
+    options_.ids[0].column = "item";
+    options_.ids[0].entry = "data.ids[0]";
+    Write("y", Npy<int64_t>("<i8", "3,", {1, 0, 1}));
+    Write("item", Npy<int64_t>("<i8", "3,", {7, 0, int64_t{1} << 62}));
+  }
+
+  void Write(const std::string& name, const std::string& bytes) {
+    ASSERT_OK(WriteAtomically(*files_, directory_ + "/" + name + "_train.npy", bytes));
+  }
+
+  std::string Error() { return std::string(LoadNpyDataset(options_).status().message()); }
+
+  // Returns the ids of all examples; they have no field of numbers.
+  RaggedRows Ids() {
+    const auto data = LoadNpyDataset(options_);
+    EXPECT_OK(data.status());
+    if (!data.ok()) return RaggedRows();
+    RaggedRows rows((*data)->fields()[1].kind == FieldKind::kWeightedRagged);
+    std::vector<int64_t> all;
+    for (int64_t i = 0; i < (*data)->size(); ++i) all.push_back(i);
+    labels_.resize(all.size());
+    EXPECT_OK((*data)->FillBatch(0, all, {labels_.data(), static_cast<void*>(&rows)}));
+    return rows;
+  }
+
+  const std::unique_ptr<FileSystem> files_ = NewPosixFileSystem();
+  std::string directory_;
+  NpyDatasetOptions options_;
+  std::vector<int32_t> labels_;
+};
+
+TEST_F(NpyIdsTest, OneIdForEachExample) {
+  EXPECT_THAT(Ids().keys(), ElementsAre(7, 0, int64_t{1} << 62));
+  EXPECT_THAT(labels_, ElementsAre(1, 0, 1));
+  options_.labels_path = "";  // predictions
+  options_.max_examples = 2;
+  EXPECT_THAT(Ids().keys(), ElementsAre(7, 0));
+  EXPECT_THAT(labels_, ElementsAre(0, 0));
+  options_.max_examples = 0;
+  Write("item", Npy<uint64_t>("<u8", "3,", {7, UINT64_MAX, 9}));
+  EXPECT_THAT(Ids().keys(), ElementsAre(7, -1, 9));
+  Write("item", Npy<uint8_t>("|u1", "3,", {7, 255, 9}));
+  EXPECT_THAT(Ids().keys(), ElementsAre(7, 255, 9));
+}
+
+TEST_F(NpyIdsTest, RowsOfSeveralIdsMayHaveFewer) {
+  Write("item", Npy<int64_t>("<i8", "3, 2", {7, 8, 9, -1, -1, -1}));
+  options_.ids[0].missing = -1;
+  const RaggedRows rows = Ids();
+  EXPECT_THAT(rows.keys(), ElementsAre(7, 8, 9));
+  EXPECT_THAT(rows.offsets(), ElementsAre(0, 2, 3, 3));
+}
+
+TEST_F(NpyIdsTest, OffsetsDivideOneList) {
+  Write("item", Npy<int64_t>("<i8", "4,", {7, 8, 9, 7}));
+  Write("item_offsets", Npy<int32_t>("<i4", "4,", {0, 3, 3, 4}));
+  Write("rating", Npy<double>("<f8", "4,", {0.5, 1, 2, -1}));
+  options_.ids[0].weights = "rating";
+  const RaggedRows rows = Ids();
+  EXPECT_THAT(rows.keys(), ElementsAre(7, 8, 9, 7));
+  EXPECT_THAT(rows.offsets(), ElementsAre(0, 3, 3, 4));
+  EXPECT_THAT(rows.weights(), ElementsAre(0.5f, 1, 2, -1));
+}
+
+TEST_F(NpyIdsTest, NumbersMayStandBesideIds) {
+  options_.inputs_path = directory_ + "/x_train.npy";
+  Write("x", Npy<float>("<f4", "3, 2", {1, 2, 3, 4, 5, 6}));
+  ASSERT_OK_AND_ASSIGN(const auto data, LoadNpyDataset(options_));
+  EXPECT_EQ(data->fields()[0].example.ToString(), "float32[2]");
+  EXPECT_EQ(data->fields()[2].name, "item");
+  Write("x", Npy<float>("<f4", "2, 1", {1, 2}));
+  EXPECT_THAT(Error(), HasSubstr("x_train.npy has 2 examples, "));
+  Write("x", Npy<float>("<f4", "3, 1", {1, NAN, 2}));
+  EXPECT_THAT(Error(), HasSubstr("x_train.npy: row 1 has the value nan, which is not a finite"));
+  Write("x", Npy<uint8_t>("|u1", "3, 1, 1", {1, 2, 3}));
+  EXPECT_THAT(Error(), HasSubstr("it must be numbers, not images, beside columns of ids"));
+}
+
+TEST_F(NpyIdsTest, WhatDoesNotFitIsNamed) {
+  Write("item", Npy<int64_t>("<i8", "2,", {7, 8}));
+  EXPECT_THAT(Error(), HasSubstr("item_train.npy has 2 examples, "));
+  EXPECT_THAT(Error(), HasSubstr("y_train.npy has 3: they must be as many; lists of ids need an"));
+  Write("item", Npy<int64_t>("<i8", "3,", {7, 8, -1}));
+  EXPECT_THAT(Error(), HasSubstr("item_train.npy: row 2 has the id -1, and ids are not negative; "
+                                 "leave a missing id out (data.ids[0]: or set missing: -1 "));
+  Write("item", Npy<float>("<f4", "3,", {7, 8, 9}));
+  EXPECT_THAT(Error(), HasSubstr("item_train.npy: is <f4 [3]; ids (data.ids[0]) must be integers"));
+  Write("item", Npy<int64_t>("<i8", "0,", {}));
+  options_.labels_path = "";
+  EXPECT_THAT(Error(), HasSubstr("item_train.npy: holds no examples"));
+  ASSERT_OK(files_->Remove(directory_ + "/item_train.npy"));
+  EXPECT_THAT(Error(), HasSubstr("item_train.npy: No such file or directory"));
+}
+
+TEST_F(NpyIdsTest, OffsetsAndWeightsThatDoNotFitAreNamed) {
+  Write("item", Npy<int64_t>("<i8", "4,", {7, 8, 9, 7}));
+  const auto error = [&](const std::vector<int64_t>& offsets) {
+    Write("item_offsets", Npy<int64_t>("<i8", absl::StrCat(offsets.size(), ","), offsets));
+    return Error();
+  };
+  EXPECT_THAT(error({1, 2, 3, 4}),
+              HasSubstr("item_offsets_train.npy: row 0 is 1, but the first offset must be 0"));
+  EXPECT_THAT(error({0, 3, 2, 4}), HasSubstr("row 2 is 2, less than the one before it"));
+  EXPECT_THAT(error({0, 1, 2, 5}), HasSubstr("row 3 is 5, but the last offset must be the number"));
+  EXPECT_THAT(error({0, 2, 4}), HasSubstr("item_train.npy has 2 examples, "));
+  EXPECT_THAT(error({}), HasSubstr("offsets must be integers [examples + 1]"));
+  EXPECT_THAT(error({0, 1, 2, 4}), "");
+  options_.ids[0].weights = "rating";
+  EXPECT_THAT(Error(), HasSubstr("rating_train.npy: No such file or directory"));
+  Write("rating", Npy<float>("<f4", "3,", {1, 2, 3}));
+  EXPECT_THAT(Error(), HasSubstr("rating_train.npy: is <f4 [3], but "));
+  Write("rating", Npy<float>("<f4", "4,", {1, 2, NAN, 4}));
+  EXPECT_THAT(Error(), HasSubstr("row 2 has the id 9, whose weight nan is not finite"));
+  Write("item", Npy<int64_t>("<i8", "2, 2", {7, 8, 9, 7}));
+  EXPECT_THAT(Error(), HasSubstr("it must be [ids]; remove one of the two files"));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <climits>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -12,6 +13,7 @@
 #include "base/file_system.h"
 #include "base/hash.h"
 #include "base/status_macros.h"
+#include "ml/data/ids/record_ids.h"
 #include "ml/data/image_decoder.h"
 #include "ml/data/records/tf_example.pb.h"
 #include "ml/data/records/tf_record_file.h"
@@ -19,14 +21,19 @@
 namespace shoal {
 namespace {
 
-enum class InputKind { kEncodedImage, kRawPixels, kFloats };
+// The values of several features are kNumbers.
+enum class InputKind { kNone, kEncodedImage, kRawPixels, kFloats, kNumbers };
+
+// A feature of ids that so many records at the beginning do not have is a mistake in its name.
+constexpr int64_t kMostWithoutIds = 1000;
 
 // The types and sizes of the features of every record.
 struct RecordLayout {
   InputKind input_kind = InputKind::kFloats;
   std::optional<ImageTarget> target;  // of encoded images
   Shape input_shape;
-  int64_t label_count = 0;  // floats of a target; 0: a class
+  std::vector<size_t> number_counts;  // values of each feature of numbers
+  int64_t label_count = 0;            // floats of a target; 0: a class
 };
 
 // Memory that a thread reuses while it reads one record after the other.
@@ -34,16 +41,22 @@ struct Scratch {
   std::string buffer;
   tf::Example example;
   ImageTarget::Scratch image;
+  std::vector<float> numbers;
+  IdList ids;
 };
 
-absl::Status MissingFeature(const tf::Example& example, const char* field,
-                            const std::string& name) {
+// Returns the names of the features.
+std::string FeaturesOf(const tf::Example& example) {
   std::vector<std::string> names;
   for (const auto& feature : example.features().feature()) names.push_back(feature.first);
   std::sort(names.begin(), names.end());
-  return absl::InvalidArgumentError(absl::StrCat("has no feature \"", name, "\" (", field,
-                                                 "); it has ",
-                                                 absl::StrJoin(names, ", ").substr(0, 400)));
+  return absl::StrJoin(names, ", ").substr(0, 400);
+}
+
+absl::Status MissingFeature(const tf::Example& example, const char* field,
+                            const std::string& name) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("has no feature \"", name, "\" (", field, "); it has ", FeaturesOf(example)));
 }
 
 absl::StatusOr<const tf::Feature*> FindFeature(const tf::Example& example, const char* field,
@@ -81,28 +94,35 @@ class TfRecordDataset final : public Dataset {
     }
     if (options_.max_examples > 0) size_ = std::min(size_, options_.max_examples);
     RETURN_IF_ERROR(ReadLayout());
+    RETURN_IF_ERROR(FindIdFeatures());
     fingerprint_ = CombineFingerprints(fingerprint_, Fingerprint64(fields_[0].example.ToString()));
     fingerprint_ = CombineFingerprints(fingerprint_, static_cast<uint64_t>(size_));
+    AddIdsToFingerprint();
     return absl::OkStatus();
   }
 
   absl::Status FillBatch(uint32_t /*epoch*/, absl::Span<const int64_t> indices,
                          absl::Span<void* const> outputs) const override {
-    float* inputs = static_cast<float*>(outputs[0]);
-    char* labels = static_cast<char*>(outputs[1]);
+    float* inputs = has_input() ? static_cast<float*>(outputs[0]) : nullptr;
+    char* labels = static_cast<char*>(outputs[label_field()]);
+    const absl::Span<void* const> of_ids = outputs.subspan(label_field() + 1);
     Scratch scratch;
     for (const int64_t index : indices) {
       RETURN_IF_ERROR(Parse(index, &scratch));
-      absl::Status status = FillInput(&scratch, inputs);
+      absl::Status status = has_input() ? FillInput(&scratch, inputs) : absl::OkStatus();
       if (status.ok()) status = FillLabel(scratch.example, labels);
+      if (status.ok()) status = FillIds(&scratch, of_ids);
       if (!status.ok()) return Named(index, status);
-      inputs += layout_.input_shape.num_elements();
-      labels += fields_[1].example.bytes();
+      if (has_input()) inputs += layout_.input_shape.num_elements();
+      labels += fields_[label_field()].example.bytes();
     }
     return absl::OkStatus();
   }
 
  private:
+  bool has_input() const { return layout_.input_kind != InputKind::kNone; }
+  size_t label_field() const { return has_input() ? 1 : 0; }
+
   // The file that has an example, and its number there.
   std::pair<const TfRecordFile*, int64_t> Locate(int64_t index) const {
     const auto after = std::upper_bound(first_.begin(), first_.end(), index);
@@ -130,9 +150,66 @@ class TfRecordDataset final : public Dataset {
   absl::Status ReadLayout() {
     Scratch scratch;
     RETURN_IF_ERROR(Parse(0, &scratch));
-    absl::Status status = ReadInputLayout(scratch.example);
+    absl::Status status =
+        options_.ids.empty() ? ReadInputLayout(scratch.example) : ReadNumberLayout(&scratch);
     if (status.ok()) status = ReadLabelLayout(scratch.example);
-    return status.ok() ? status : Named(0, status);
+    if (!status.ok()) return Named(0, status);
+    for (const IdColumn& ids : options_.ids) {
+      fields_.push_back(
+          RaggedField(FieldNameOf(ids, ids.column),
+                      ids.weights.empty() ? FieldKind::kRagged : FieldKind::kWeightedRagged));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadNumberLayout(Scratch* scratch) {
+    layout_.input_kind = InputKind::kNone;
+    if (options_.numbers.empty()) return absl::OkStatus();
+    scratch->numbers.clear();
+    for (const std::string& name : options_.numbers) {
+      const size_t before = scratch->numbers.size();
+      RETURN_IF_ERROR(AddRecordNumbers(scratch->example, name, &scratch->numbers));
+      layout_.number_counts.push_back(scratch->numbers.size() - before);
+    }
+    layout_.input_kind = InputKind::kNumbers;
+    layout_.input_shape = Shape({static_cast<int64_t>(scratch->numbers.size())});
+    fields_.push_back({kInputField, {DataType::kFloat32, layout_.input_shape}});
+    return absl::OkStatus();
+  }
+
+  // Checks that the first records have the features of ids, of which some may be missing in each.
+  // Examples for predictions may be a single record.
+  absl::Status FindIdFeatures() const {
+    if (!options_.has_label) return absl::OkStatus();
+    std::set<std::string> missing;
+    for (const IdColumn& ids : options_.ids) {
+      missing.insert(ids.column);
+      if (!ids.weights.empty()) missing.insert(ids.weights);
+    }
+    std::string known;
+    Scratch scratch;
+    const int64_t records = std::min(size_, kMostWithoutIds);
+    for (int64_t index = 0; index < records && !missing.empty(); ++index) {
+      RETURN_IF_ERROR(Parse(index, &scratch));
+      if (index == 0) known = FeaturesOf(scratch.example);
+      for (const auto& feature : scratch.example.features().feature()) missing.erase(feature.first);
+    }
+    if (missing.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        options_.paths[0], ": none of the first ", records, " records has the feature \"",
+        *missing.begin(), "\" of data.ids; record 0 has ", known));
+  }
+
+  void AddIdsToFingerprint() {
+    for (const std::string& name : options_.numbers) {
+      fingerprint_ = CombineFingerprints(fingerprint_, Fingerprint64(name));
+    }
+    for (const IdColumn& ids : options_.ids) {
+      const std::string what =
+          absl::StrCat(ids.column, " ", ids.weights, " ", ids.missing.has_value() ? 1 : 0, " ",
+                       ids.missing.value_or(0));
+      fingerprint_ = CombineFingerprints(fingerprint_, Fingerprint64(what));
+    }
   }
 
   absl::Status ReadInputLayout(const tf::Example& example) {
@@ -169,6 +246,10 @@ class TfRecordDataset final : public Dataset {
   }
 
   absl::Status ReadLabelLayout(const tf::Example& example) {
+    if (!options_.has_label) {
+      fields_.push_back({kLabelField, {DataType::kInt32, {}}});
+      return absl::OkStatus();
+    }
     ASSIGN_OR_RETURN(const tf::Feature* label,
                      FindFeature(example, "data.tfrecord.label", options_.label));
     if (label->has_int64_list()) {
@@ -182,7 +263,32 @@ class TfRecordDataset final : public Dataset {
     return absl::OkStatus();
   }
 
+  absl::Status FillNumbers(Scratch* scratch, float* out) const {
+    scratch->numbers.clear();
+    for (size_t i = 0; i < options_.numbers.size(); ++i) {
+      const size_t before = scratch->numbers.size();
+      RETURN_IF_ERROR(AddRecordNumbers(scratch->example, options_.numbers[i], &scratch->numbers));
+      const size_t count = scratch->numbers.size() - before;
+      if (count == layout_.number_counts[i]) continue;
+      return Odd(options_.numbers[i],
+                 absl::StrCat("has ", count, " numbers, the first record has ",
+                              layout_.number_counts[i], "; correct or remove the record"));
+    }
+    std::copy(scratch->numbers.begin(), scratch->numbers.end(), out);
+    return absl::OkStatus();
+  }
+
+  absl::Status FillIds(Scratch* scratch, absl::Span<void* const> outputs) const {
+    for (size_t i = 0; i < options_.ids.size(); ++i) {
+      scratch->ids.Clear();
+      RETURN_IF_ERROR(AddRecordIds(scratch->example, options_.ids[i], &scratch->ids));
+      RaggedOutput(outputs[i]).AddExample(scratch->ids.keys, scratch->ids.weights);
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status FillInput(Scratch* scratch, float* out) const {
+    if (layout_.input_kind == InputKind::kNumbers) return FillNumbers(scratch, out);
     ASSIGN_OR_RETURN(const tf::Feature* input,
                      FindFeature(scratch->example, "data.tfrecord.input", options_.input));
     if (layout_.input_kind == InputKind::kFloats) {
@@ -218,6 +324,10 @@ class TfRecordDataset final : public Dataset {
   }
 
   absl::Status FillLabel(const tf::Example& example, char* out) const {
+    if (!options_.has_label) {
+      *reinterpret_cast<int32_t*>(out) = 0;
+      return absl::OkStatus();
+    }
     ASSIGN_OR_RETURN(const tf::Feature* label,
                      FindFeature(example, "data.tfrecord.label", options_.label));
     if (layout_.label_count > 0) {

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 
 #include "ml/data/dataset.h"
+#include "ml/data/ids/id_column.h"
 #include "ml/data/image_target.h"
 
 namespace shoal {
@@ -20,6 +21,9 @@ struct TfRecordDatasetOptions {
   ImageTargetOptions image;
   int64_t num_classes = 10;
   int64_t max_examples = 0;  // the number of examples to use, from the first; 0: all
+  bool has_label = true;     // false: all labels are 0
+  std::vector<IdColumn> ids;
+  std::vector<std::string> numbers;  // the features that are the input, if there are ids
 };
 
 // Opens a data set of TFRecord files with tf.Example records. Opening finds the position of every
@@ -27,8 +31,10 @@ struct TfRecordDatasetOptions {
 // types and sizes of the features. The input is one byte string, a PNG or JPEG or raw pixels
 // [height, width, channels] of the given size ("input" float32 [channels, height, width] in [0,
 // 1]), or floats ("input" float32 [count]). The label is one integer ("label" int32 in [0,
-// num_classes)) or floats ("target" float32 [count]). Errors name the file, the record and the
-// feature: NotFound, DataLoss, InvalidArgument (no such feature).
+// num_classes)) or floats ("target" float32 [count]). With ids, the input is the values of all
+// features `numbers`, if there are any, and each column of ids is a ragged field behind the label.
+// Errors name the file, the record and the feature: NotFound, DataLoss, InvalidArgument (no such
+// feature).
 absl::StatusOr<std::unique_ptr<Dataset>> OpenTfRecordDataset(const TfRecordDatasetOptions& options);
 
 }  // namespace shoal

@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "base/status_matchers.h"
 #include "ml/data/image_encoder.h"
+#include "ml/data/ragged_rows.h"
 #include "ml/data/records/tf_example.pb.h"
 #include "ml/data/records/tf_record_file.h"
 
@@ -193,6 +194,97 @@ TEST_F(TfRecordDatasetTest, NoBytesCrashTheReader) {
     refused += ErrorOf(0).empty() && ErrorOf(1).empty() && ErrorOf(2).empty() ? 0 : 1;
   }
   EXPECT_GT(refused, 290) << "a changed byte that no checksum covers";
+}
+
+// A record of a click: the age, the items, of which the first one is 7, and their ratings.
+tf::Example Click(int64_t items, float age) {
+  tf::Example example;
+  auto& features = *example.mutable_features()->mutable_feature();
+  for (int64_t i = 0; i < items; ++i) {
+    features["items"].mutable_int64_list()->add_value(7 + i);
+    features["ratings"].mutable_float_list()->add_value(0.5f);
+  }
+  features["age"].mutable_float_list()->add_value(age);
+  features["click"].mutable_int64_list()->add_value(items % 2);
+  return example;
+}
+
+class TfRecordIdsTest : public TfRecordDatasetTest {
+ protected:
+  TfRecordIdsTest() {
+    options_.label = "click";
+    options_.ids.resize(1);
+    options_.ids[0].column = "items";
+    options_.ids[0].entry = "data.ids[0]";
+    options_.numbers = {"age"};
+  }
+
+  // Returns the ids of all records, or the error.
+  absl::StatusOr<RaggedRows> Ids() {
+    const auto data = OpenTfRecordDataset(options_);
+    if (!data.ok()) return data.status();
+    const size_t field = (*data)->fields().size() - 1;
+    RaggedRows rows((*data)->fields()[field].kind == FieldKind::kWeightedRagged);
+    std::vector<int64_t> all;
+    for (int64_t i = 0; i < (*data)->size(); ++i) all.push_back(i);
+    labels_.resize(all.size());
+    inputs_.resize(all.size());
+    std::vector<void*> outputs = {labels_.data(), &rows};
+    if (field == 2) outputs.insert(outputs.begin(), inputs_.data());
+    const absl::Status status = (*data)->FillBatch(0, all, outputs);
+    if (!status.ok()) return status;
+    return rows;
+  }
+
+  std::vector<float> inputs_;
+  std::vector<int32_t> labels_;
+};
+
+TEST_F(TfRecordIdsTest, ListsOfAnyLengthAreAField) {
+  Write("0", {Click(2, 30), Click(0, 40), Click(1, 50)});
+  options_.ids[0].name = "clicked";
+  ASSERT_OK_AND_ASSIGN(const RaggedRows rows, Ids());
+  EXPECT_THAT(rows.keys(), ElementsAre(7, 8, 7));
+  EXPECT_THAT(rows.offsets(), ElementsAre(0, 2, 2, 3));
+  EXPECT_THAT(inputs_, ElementsAre(30, 40, 50));
+  EXPECT_THAT(labels_, ElementsAre(0, 0, 1));
+  ASSERT_OK_AND_ASSIGN(const auto data, OpenTfRecordDataset(options_));
+  EXPECT_EQ(data->fields()[2].name, "clicked");
+}
+
+TEST_F(TfRecordIdsTest, WithoutNumbersAndLabelsThereAreIdsAlone) {
+  Write("0", {Click(2, 30)});
+  options_.numbers.clear();
+  options_.has_label = false;
+  options_.label = "none";
+  options_.ids[0].weights = "ratings";
+  ASSERT_OK_AND_ASSIGN(const RaggedRows rows, Ids());
+  EXPECT_THAT(rows.weights(), ElementsAre(0.5f, 0.5f));
+  EXPECT_THAT(labels_, ElementsAre(0));
+}
+
+TEST_F(TfRecordIdsTest, WhatDoesNotFitIsNamedByRecord) {
+  const auto error = [&] { return std::string(Ids().status().message()); };
+  tf::Example other = Click(1, 40);
+  auto& features = *other.mutable_features()->mutable_feature();
+  features["items"].mutable_int64_list()->set_value(0, -3);
+  Write("0", {Click(2, 30), other});
+  EXPECT_THAT(error(), HasSubstr("_0: record 1: feature \"items\" has the id -3, and ids are not"));
+  options_.ids[0].negative = true;
+  options_.ids[0].weights = "age";
+  EXPECT_THAT(error(),
+              HasSubstr("record 0: feature \"age\" has 1 floats, but feature \"items\" has"));
+  options_.ids[0].weights = "";
+  options_.ids[0].column = "shop";
+  EXPECT_THAT(error(), HasSubstr("_0: none of the first 2 records has the feature \"shop\" of "
+                                 "data.ids; record 0 has age, click, items, ratings"));
+  options_.ids[0].column = "items";
+  features["age"].mutable_float_list()->add_value(1);
+  Write("0", {Click(2, 30), other});
+  EXPECT_THAT(error(),
+              HasSubstr("record 1: feature \"age\" has 2 numbers, the first record has 1"));
+  options_.numbers = {"size"};
+  EXPECT_THAT(error(), HasSubstr("record 0: feature \"size\" is missing; write a number for it"));
 }
 
 }  // namespace

@@ -296,7 +296,7 @@ constexpr FlagSpec kTable[] = {
     {"table", kFinished, kScopeLookup, kText, "", "TABLE", "The table. Needed."},
     {"input", kFinished, kScopePredict, kText, "", "FILE|FOLDER",
      "Examples without labels: a PNG or JPEG file, a folder of them, an array [examples, ...] in "
-     ".npy, or a table of numbers in .csv; "
+     ".npy, a table in .csv or .tsv, or records in .tfrecord; "
      "uint8 .npy alone is divided by 255. Default: the test split of the run's data."},
     {"predictions", kFinished, kScopePredict, kText, "", "FILE",
      "The output file, .npy or .csv, with a row per example in order. Default: "

@@ -119,6 +119,35 @@ absl::Status ValidateFeature(const v1::RunConfig& run, int index, std::set<std::
                                    feature.table(), "\" dim: 16 }"));
 }
 
+// Returns whether some name stands under both names, which may be patterns.
+bool Overlap(absl::string_view one, absl::string_view other) {
+  if (!IsPattern(one) || !IsPattern(other)) return StandsFor(one, other) || StandsFor(other, one);
+  const absl::string_view begin = absl::StripSuffix(one, "*");
+  const absl::string_view of_other = absl::StripSuffix(other, "*");
+  return absl::StartsWith(begin, of_other) || absl::StartsWith(of_other, begin);
+}
+
+// Checks that a feature names each column of ids, which nothing would read otherwise.
+absl::Status ValidateIds(const v1::RunConfig& run) {
+  for (int i = 0; i < run.data().ids_size(); ++i) {
+    const v1::IdsOptions& ids = run.data().ids(i);
+    const std::string& name = ids.name().empty() ? ids.column() : ids.name();
+    bool is_used = false;
+    std::vector<std::string> columns;
+    for (const v1::FeatureConfig& feature : run.model().feature()) {
+      is_used |= Overlap(feature.column(), name);
+      columns.push_back(feature.column());
+    }
+    if (is_used || name.empty()) continue;
+    return InvalidField(
+        absl::StrCat("data.ids[", i, "]"),
+        absl::StrCat("\"", name, "\" is named by no feature", DidYouMean(name, columns),
+                     "; drop it, or add model { feature { column: \"", name,
+                     "\" table: \"TABLE\" } }"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status ValidateTables(const v1::RunConfig& run) {
@@ -146,7 +175,7 @@ absl::Status ValidateTables(const v1::RunConfig& run) {
                      "; drop it, or add model { feature { column: \"COLUMN\" table: \"",
                      run.table(t).name(), "\" } }"));
   }
-  return absl::OkStatus();
+  return ValidateIds(run);
 }
 
 }  // namespace shoal

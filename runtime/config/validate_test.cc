@@ -284,6 +284,25 @@ std::string CheckTables(const std::string& tables, const std::string& features,
   return std::string(ValidateRunConfig(*run).message());
 }
 
+TEST(ValidateTest, AFeatureNamesEachColumnOfIds) {
+  const auto check = [](const std::string& column, const std::string& ids) {
+    return CheckTables(absl::StrCat("data { format: FORMAT_CSV directory: 'd' ", ids,
+                                    " } table { name: '*' dim: 4 }"),
+                       absl::StrCat("feature { column: '", column, "' table: 't' }"));
+  };
+  EXPECT_EQ(check("user", "ids { column: 'user' }"), "");
+  EXPECT_EQ(check("u*", "ids { column: 'user' } ids { column: 'u2' }"), "");
+  EXPECT_EQ(check("c1", "ids { column: 'c*' }"), "");
+  EXPECT_EQ(check("c1*", "ids { column: 'c*' }"), "");
+  EXPECT_EQ(check("who", "ids { column: '3' name: 'who' }"), "");
+  EXPECT_EQ(
+      check("user", "ids { column: 'user' } ids { column: 'usr' }"),
+      "data.ids[1]: \"usr\" is named by no feature; did you mean user?; drop it, or add model { "
+      "feature { column: \"usr\" table: \"TABLE\" } }");
+  EXPECT_EQ(check("user*", "ids { column: 'c*' } ids { column: 'user1' }").substr(0, 37),
+            "data.ids[0]: \"c*\" is named by no feat");
+}
+
 TEST(ValidateTest, TablesAndFeaturesFitEachOther) {
   const std::string item = "table { name: 'item' dim: 16 }";
   const std::string clicked = "feature { name: 'clicked' column: 'c1' table: 'item' }";

@@ -10,8 +10,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 
-#include "base/file_system.h"
 #include "ml/data/csv_dataset.h"
+#include "ml/data/data_format.h"
+#include "ml/data/ids/id_options.h"
 
 namespace shoal {
 namespace {
@@ -30,6 +31,7 @@ CsvDatasetOptions OptionsFor(const v1::DataConfig& config, const std::string& pa
   options.path = path;
   options.label = config.csv().label();
   if (!config.csv().delimiter().empty()) options.delimiter = config.csv().delimiter()[0];
+  options.ids = IdColumnsOf(config);  // Cells of ids may be empty at the ends of a line.
   return options;
 }
 
@@ -42,7 +44,10 @@ absl::StatusOr<RunColumns> ColumnsOfRun(const v1::DataConfig& config) {
   if (!may_be_csv || config.directory().empty()) return status;
   for (const char* name : {"train.csv", "test.csv"}) {
     RunColumns columns;
-    columns.path = JoinPath(config.directory(), name);
+    const absl::StatusOr<std::string> path = TextPath(config.directory(), name);
+    status = path.status();
+    if (!path.ok()) continue;
+    columns.path = *path;
     CsvDatasetOptions options = OptionsFor(config, columns.path);
     for (const bool has_header : {true, false}) {
       options.has_header = has_header;

@@ -16,7 +16,7 @@
 #include "base/file_system.h"
 #include "base/status_macros.h"
 #include "ml/data/dataset_factory.h"
-#include "ml/data/npy_file.h"
+#include "ml/data/records/npy_file.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
 #include "ml/nn/model_builder.h"
 #include "runtime/checkpoint/checkpoint.h"

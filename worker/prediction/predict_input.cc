@@ -16,7 +16,7 @@
 #include "ml/data/data_format.h"
 #include "ml/data/dataset_factory.h"
 #include "ml/data/image_folder.h"
-#include "ml/data/npy_file.h"
+#include "ml/data/records/npy_file.h"
 #include "runtime/config/rule.h"
 #include "worker/prediction/input_columns.h"
 
@@ -66,7 +66,7 @@ std::vector<int64_t> WithoutOnes(std::vector<int64_t> dims) {
 std::string Reshaping(const std::string& file, int64_t size, const std::vector<int64_t>& has,
                       const std::vector<int64_t>& wanted) {
   const std::string shape = absl::StrJoin(wanted, ",");
-  if (absl::EndsWith(file, ".csv")) return "give a .npy array of that shape";
+  if (IsTableName(file)) return "give a .npy array of that shape";
   if (!absl::EndsWith(file, ".npy")) return "give examples of that shape";
   std::vector<int64_t> all = {size};
   all.insert(all.end(), has.begin(), has.end());
@@ -154,15 +154,16 @@ bool IsImageInput(const std::string& file) {
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenInput(const v1::DataConfig& config,
                                                    const std::string& file) {
-  const bool is_table =
-      absl::EndsWith(file, ".npy") || absl::EndsWith(file, ".csv") || IsClicksName(file);
+  const bool is_table = absl::EndsWith(file, ".npy") || IsTableName(file) || IsClicksName(file) ||
+                        IsRecordsName(file);
   if (!is_table && !IsImageInput(file)) {
-    return InvalidField(
-        "--input", absl::StrCat(file,
-                                ": its name must end in .npy, .csv, .tsv, .png or .jpg, which says "
-                                "what it holds, or it must be a folder of images"));
+    return InvalidField("--input",
+                        absl::StrCat(file,
+                                     ": its name must end in .npy, .csv, .tsv, .tfrecord, .png or "
+                                     ".jpg, which says what it holds, or it must be a folder of "
+                                     "images"));
   }
-  if (absl::EndsWith(file, ".csv")) RETURN_IF_ERROR(CheckInputColumns(config, file));
+  if (IsTableName(file)) RETURN_IF_ERROR(CheckInputColumns(config, file));
   const v1::DataConfig wanted = is_table ? config : LikeRunExamples(config);
   absl::StatusOr<std::unique_ptr<Dataset>> data = MakeInputs(wanted, file);
   if (data.ok()) return data;

@@ -2,6 +2,7 @@
 #define SHOAL_ML_DATA_IDS_ID_COLUMN_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,23 @@ struct IdColumn {
   std::string name;       // of the field; empty: that of the column
   bool words = false;     // ids are texts, whose keys are HashText; false: whole numbers
   std::string separator;  // stands between the ids of a list; empty: a cell has at most one id
-  bool negative = false;  // negative numbers are ids, too: the 64 bits count
+  // The place of the weights: what stands between an id and its weight in a cell, an array or a
+  // feature of a record. Empty: ids have no weights.
+  std::string weights;
+  std::optional<int64_t> missing;  // this number is not an id
+  bool negative = false;           // negative numbers are ids, too: the 64 bits count
+  std::string entry;  // its place in the run file, "data.ids[0]", for errors; empty: it has none
+};
+
+// The ids of one example, and one weight for each if the column has weights.
+struct IdList {
+  std::vector<int64_t> keys;
+  std::vector<float> weights;
+
+  void Clear() {
+    keys.clear();
+    weights.clear();
+  }
 };
 
 // Returns the name of the field for a column with this name.
@@ -25,12 +42,17 @@ inline std::string FieldNameOf(const IdColumn& ids, absl::string_view column) {
   return ids.name.empty() ? std::string(column) : ids.name;
 }
 
-// Adds the ids of a cell to *keys; an empty cell, and an empty place in a list, has none. Returns
+// Adds the ids of a cell to *list; an empty cell, and an empty place in a list, has none. Returns
 // what is wrong with the cell and the remedy, or "".
-std::string AddIds(absl::string_view cell, const IdColumn& ids, std::vector<int64_t>* keys);
+std::string AddIds(absl::string_view cell, const IdColumn& ids, IdList* list);
 
-// Returns what is wrong with a number as an id of the column and the remedy, or "".
-std::string CheckId(int64_t number, const IdColumn& ids);
+// Adds a number, unless it is ids.missing. A column without weights ignores the weight. Returns
+// what is wrong with the number or the weight and the remedy, or "".
+std::string AddId(int64_t number, float weight, const IdColumn& ids, IdList* list);
+
+// Adds a text of a column of words, all of whose bytes count, unless it is empty. Returns what is
+// wrong with the weight, or "".
+std::string AddWord(absl::string_view text, float weight, const IdColumn& ids, IdList* list);
 
 }  // namespace shoal
 

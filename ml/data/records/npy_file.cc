@@ -1,4 +1,4 @@
-#include "ml/data/npy_file.h"
+#include "ml/data/records/npy_file.h"
 
 #include <cstring>
 #include <memory>
@@ -103,11 +103,34 @@ absl::Status Parse(absl::string_view wanted, NpyArray* array) {
   return absl::OkStatus();
 }
 
-template <typename T>
-double Element(absl::string_view elements, int64_t index) {
+template <typename T, typename Result = double>
+Result Element(absl::string_view elements, int64_t index) {
   T value;
   std::memcpy(&value, elements.data() + index * static_cast<int64_t>(sizeof(T)), sizeof(T));
-  return static_cast<double>(value);
+  return static_cast<Result>(value);
+}
+
+// Returns an integer; `Signed` and `Unsigned` are the types of its size.
+template <typename Signed, typename Unsigned, typename Result>
+Result Integer(bool is_signed, absl::string_view elements, int64_t index) {
+  return is_signed ? Element<Signed, Result>(elements, index)
+                   : Element<Unsigned, Result>(elements, index);
+}
+
+template <typename Result>
+Result IntegerOf(const NpyArray& array, int64_t index) {
+  const absl::string_view bytes = array.elements();
+  const bool is_signed = array.kind == 'i';
+  switch (array.element_bytes) {
+    case 1:
+      return Integer<int8_t, uint8_t, Result>(is_signed, bytes, index);
+    case 2:
+      return Integer<int16_t, uint16_t, Result>(is_signed, bytes, index);
+    case 4:
+      return Integer<int32_t, uint32_t, Result>(is_signed, bytes, index);
+    default:
+      return Integer<int64_t, uint64_t, Result>(is_signed, bytes, index);
+  }
 }
 
 }  // namespace
@@ -127,18 +150,10 @@ double NpyArray::At(int64_t index) const {
   if (kind == 'f') {
     return element_bytes == 4 ? Element<float>(bytes, index) : Element<double>(bytes, index);
   }
-  const bool is_signed = kind == 'i';
-  switch (element_bytes) {
-    case 1:
-      return is_signed ? Element<int8_t>(bytes, index) : Element<uint8_t>(bytes, index);
-    case 2:
-      return is_signed ? Element<int16_t>(bytes, index) : Element<uint16_t>(bytes, index);
-    case 4:
-      return is_signed ? Element<int32_t>(bytes, index) : Element<uint32_t>(bytes, index);
-    default:
-      return is_signed ? Element<int64_t>(bytes, index) : Element<uint64_t>(bytes, index);
-  }
+  return IntegerOf<double>(*this, index);
 }
+
+int64_t NpyArray::IntegerAt(int64_t index) const { return IntegerOf<int64_t>(*this, index); }
 
 absl::StatusOr<NpyArray> ReadNpyFile(const std::string& path, absl::string_view wanted) {
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();

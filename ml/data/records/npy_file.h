@@ -1,5 +1,5 @@
-#ifndef SHOAL_ML_DATA_NPY_FILE_H_
-#define SHOAL_ML_DATA_NPY_FILE_H_
+#ifndef SHOAL_ML_DATA_RECORDS_NPY_FILE_H_
+#define SHOAL_ML_DATA_RECORDS_NPY_FILE_H_
 
 #include <cstdint>
 #include <string>
@@ -25,6 +25,9 @@ struct NpyArray {
 
   // Returns the element at this position, rounded if a double cannot represent it.
   double At(int64_t index) const;
+
+  // Returns the integer at this position; one of 64 bits without sign as the same 64 bits.
+  int64_t IntegerAt(int64_t index) const;
 };
 
 // Reads a whole file. Errors name the file and the field: NotFound, DataLoss (not an array, or
@@ -39,4 +42,4 @@ std::string NpyHeader(const std::vector<int64_t>& dims);
 
 }  // namespace shoal
 
-#endif  // SHOAL_ML_DATA_NPY_FILE_H_
+#endif  // SHOAL_ML_DATA_RECORDS_NPY_FILE_H_

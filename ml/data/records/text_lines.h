@@ -1,5 +1,5 @@
-#ifndef SHOAL_ML_DATA_TEXT_LINES_H_
-#define SHOAL_ML_DATA_TEXT_LINES_H_
+#ifndef SHOAL_ML_DATA_RECORDS_TEXT_LINES_H_
+#define SHOAL_ML_DATA_RECORDS_TEXT_LINES_H_
 
 #include <cstdint>
 #include <memory>
@@ -45,4 +45,4 @@ class TextLines {
 
 }  // namespace shoal
 
-#endif  // SHOAL_ML_DATA_TEXT_LINES_H_
+#endif  // SHOAL_ML_DATA_RECORDS_TEXT_LINES_H_

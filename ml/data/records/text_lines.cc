@@ -1,4 +1,4 @@
-#include "ml/data/text_lines.h"
+#include "ml/data/records/text_lines.h"
 
 #include <zlib.h>
 #include <zstd.h>
@@ -96,6 +96,11 @@ absl::StatusOr<std::unique_ptr<TextLines>> TextLines::Open(const std::string& pa
   if (file == nullptr) return Unreadable(path);
   unsigned char first[sizeof(kZstd)] = {};
   const size_t count = std::fread(first, 1, sizeof(first), file);
+  if (std::ferror(file) != 0) {  // a directory
+    const absl::Status unreadable = Unreadable(path);
+    std::fclose(file);
+    return unreadable;
+  }
   if (count == sizeof(first) && std::memcmp(first, kZstd, sizeof(first)) == 0) {
     std::rewind(file);
     return {std::make_unique<ZstdLines>(path, file)};
