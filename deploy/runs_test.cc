@@ -22,8 +22,9 @@ TEST_P(RunsTest, IsValid) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shipped, RunsTest,
-                         ::testing::Values("benchmark_mlp", "fashion_cnn", "fashion_folder",
-                                           "fashion_mobilenet", "fashion_mlp", "seed_mlp"));
+                         ::testing::Values("benchmark_mlp", "clicks_dlrm", "fashion_cnn",
+                                           "fashion_folder", "fashion_mobilenet", "fashion_mlp",
+                                           "own_clicks", "seed_mlp"));
 
 }  // namespace
 }  // namespace shoal

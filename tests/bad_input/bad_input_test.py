@@ -15,6 +15,7 @@ import tempfile
 import time
 import zlib
 
+import ids_cases
 import table_cases
 import tls_cases
 
@@ -375,7 +376,7 @@ def run_cases(scratch):
          "narrow.csv is read as [1,2], but the run's examples are [n,1,28,28]; give a .npy array of that shape"),
         ([*predict, f"--input={rows}/word.csv"], DATA_ERROR, "word.csv:2: column \"b\" is \"x\""),
         ([*predict, f"--input={rows}/cut.npy"], DATA_ERROR, "cut.npy"),
-        ([*predict, f"--input={rows}/x.txt"], FLAGS, "must end in .npy, .csv, .tsv, .png or .jpg"),
+        ([*predict, f"--input={rows}/x.txt"], FLAGS, "must end in .npy, .csv, .tsv, .tfrecord, .png or .jpg"),
         ([*predict, "--predictions=a.txt"], FLAGS, "--predictions: must end in .npy or .csv"),
         ([*predict, "--predictions=/nowhere/a.npy"], CONFIG,
          "--predictions: cannot write /nowhere/a.npy: there is no directory /nowhere; create it, or"),
@@ -568,6 +569,7 @@ def main():
         check_directories(scratch)
         check_nothing_is_lost(scratch)
         cases = flag_cases() + tls_cases.tls_cases(scratch, QUICK) + file_cases(scratch) + format_cases(scratch)
+        cases += ids_cases.ids_cases(scratch / "ids", SHOAL, npy)
         cases += table_cases.table_cases(scratch / "tables", SHOAL) + late + predict_cases(scratch)
         failed = 0
         for case in cases:

@@ -1,6 +1,7 @@
 // Reads files of every data format. A file is either refused or read completely, and then all
 // values are in the ranges that the data set declares.
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <numeric>
@@ -46,7 +47,10 @@ void UseFields(const Loaded& loaded) {
   std::iota(all.begin(), all.end(), 0);
   const size_t num_fields = data.fields().size();
   std::vector<std::vector<char>> dense(num_fields);
-  std::vector<RaggedRows> ragged(num_fields);
+  std::vector<RaggedRows> ragged;
+  for (const FieldSpec& field : data.fields()) {
+    ragged.emplace_back(field.kind == FieldKind::kWeightedRagged);
+  }
   std::vector<void*> outputs;
   for (size_t f = 0; f < num_fields; ++f) {
     const FieldSpec& field = data.fields()[f];
@@ -99,6 +103,25 @@ void TryCsv(absl::string_view input) {
   Use(LoadCsvDataset(options));
 }
 
+// Two arrays of ids: numbers, in rows or in lists, and their offsets or their weights.
+void TryNpyIds(absl::string_view input) {
+  NpyDatasetOptions options;
+  const int how = TakeChoice(&input, 4);
+  absl::string_view ids, other;
+  Split(input, &ids, &other);
+  const std::string path = WriteFuzzed("ids_train.npy", ids);
+  const std::string offsets = WriteFuzzed("ids_offsets_train.npy", other);
+  const std::string weights = WriteFuzzed("weights_train.npy", other);
+  if ((how & 1) == 0) CheckFuzzed(std::remove(offsets.c_str()) == 0);
+  options.ids.resize(1);
+  options.ids[0].column = "ids";
+  options.ids[0].missing = -1;
+  if ((how & 2) != 0) options.ids[0].weights = "weights";
+  options.ids_directory = ParentDirectory(path);
+  options.split = "train";
+  UseFields(LoadNpyDataset(options));
+}
+
 // A table whose column "user" has numbers and whose columns "w..." have lists of words.
 void TryCsvIds(absl::string_view input) {
   CsvDatasetOptions options;
@@ -113,6 +136,7 @@ void TryCsvIds(absl::string_view input) {
   words.column = options.has_header ? "w*" : "1";
   words.words = true;
   words.separator = "|";
+  if (options.has_label) words.weights = ":";
   options.ids = {user, words};
   UseFields(LoadCsvDataset(options));
 }
@@ -122,6 +146,21 @@ void TryCifar(absl::string_view input) {
   options.kind = TakeChoice(&input, 2) == 0 ? CifarKind::kCifar10 : CifarKind::kCifar100;
   options.paths = {WriteFuzzed("batch.bin", input)};
   Use(LoadCifarDataset(options));
+}
+
+// Records whose feature "user" has numbers with weights, and whose feature "word" has words.
+void TryRecordIds(absl::string_view input) {
+  TfRecordDatasetOptions options;
+  const int how = TakeChoice(&input, 4);
+  options.paths = {WriteFuzzed("ids.tfrecord", FrameTfRecord(input))};
+  options.ids.resize(2);
+  options.ids[0].column = "user";
+  if ((how & 1) != 0) options.ids[0].weights = "weight";
+  options.ids[1].column = "word";
+  options.ids[1].words = true;
+  if ((how & 2) != 0) options.numbers = {"age"};
+  options.label = "label";
+  UseFields(OpenTfRecordDataset(options));
 }
 
 void TryRecords(const std::string& bytes) {
@@ -142,7 +181,7 @@ void TryRecords(const std::string& bytes) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   absl::string_view input(reinterpret_cast<const char*>(data), size);
-  switch (shoal::TakeChoice(&input, 7)) {
+  switch (shoal::TakeChoice(&input, 9)) {
     case 0:
       shoal::TryIdx(input);
       break;
@@ -160,6 +199,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 6:
       shoal::TryCsvIds(input);
+      break;
+    case 7:
+      shoal::TryNpyIds(input);
+      break;
+    case 8:
+      shoal::TryRecordIds(input);
       break;
     // A record of any bytes with right checksums, so that the code behind their check is reached.
     default:
