@@ -29,7 +29,7 @@ struct NpyDatasetOptions {
 // height, width, 1 or 3] or [examples, 1 or 3, height, width] and are divided by 255. Labels:
 // integers [examples] in [0, num_classes) become the field "label" int32; floating-point numbers
 // [examples] or [examples, columns] become "target" float32. Ids become a ragged field for each
-// column, behind these (see ReadNpyIds); the inputs beside them are no images. Errors name the
+// column, behind these (see ReadNpyIds); images cannot stand beside them. Errors name the
 // file, the row and the remedy.
 absl::StatusOr<std::unique_ptr<Dataset>> LoadNpyDataset(const NpyDatasetOptions& options);
 

@@ -12,8 +12,8 @@ namespace shoal {
 
 // A column of ids in data of the user, which becomes a ragged field.
 struct IdColumn {
-  // Where the ids are: a column of a table, by name or index, an array or a feature of a record. A
-  // name that ends in '*' is for all columns of a table whose names begin with the rest.
+  // The place of the ids: a column of a table, by name or index, an array or a feature of a record.
+  // A name that ends in '*' is for all columns of a table whose names begin with the rest.
   std::string column;
   std::string name;       // of the field; empty: that of the column
   bool words = false;     // ids are texts, whose keys are HashText; false: whole numbers

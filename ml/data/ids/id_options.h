@@ -17,7 +17,7 @@ std::vector<IdColumn> IdColumnsOf(const v1::DataConfig& config);
 
 // Checks data.ids and data.numbers for data of this format. InvalidArgument names the field and the
 // remedy: an option that the format does not have, two fields with one name, or separators that
-// cannot be told from numbers.
+// numbers have, too.
 absl::Status CheckIdOptions(v1::DataConfig::Format format, const v1::DataConfig& config);
 
 }  // namespace shoal
