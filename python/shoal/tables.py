@@ -96,8 +96,8 @@ class Table:
         rate. None: Adagrad with the learning rate of the run.
     initializer: of rows that were never trained: Uniform, Normal, TruncatedNormal, or a number. None: Uniform().
     admission: a row is stored from the n-th step that touches its key; until then it keeps its initial value.
-    expiry: a row that more than this many updates of its bucket did not touch counts as never trained, and a key that is
-        not admitted yet as never touched; 0: rows and counts stay.
+    expiry: a row that more than this many updates of its bucket did not touch counts as never trained, and a key that
+        is not admitted yet as never touched; 0: rows and counts stay.
     l2: adds l2 * value to the gradient of a touched row.
     buckets: the parts of the table that are assigned to parameter servers; 0: about 1024 for all tables together.
 
