@@ -68,7 +68,7 @@ class PsLinks {
   bool has_view_ = false;
   StoreView view_;
   std::vector<Channel> channels_;  // Indexed by ps; may be null.
-  std::vector<Channel> retired_;   // To former addresses of ps.
+  std::vector<Channel> retired_;   // Channels to former addresses of ps.
   std::vector<Way> ways_;          // Indexed by ps.
 };
 

@@ -41,7 +41,7 @@ struct Summary {
   std::optional<std::string> checkpoint_failure;  // The reason why none could be made after it.
   // A line for each metric of which a value was not finite in this start.
   std::optional<std::string> metric_warning;
-  TablesFigures tables;  // As the ps reported them last. No fields if the run has no tables.
+  TablesFigures tables;  // The newest reports of the ps. No fields if the run has no tables.
 };
 
 std::string SummaryJson(const Summary& summary);

@@ -42,8 +42,8 @@ class AskedRows {
   // each key once. The newest call counts.
   void NameAhead(const BatchKey& batch, absl::Span<const absl::Span<const uint64_t>> keys);
   // Returns the keys that are named for this batch, null if none are. Valid until the next
-  // NameAhead. Whoever prepares a set of RowSets for them and pulls it at the batch's version saves
-  // the batch its calls of Pull.
+  // NameAhead. A trainer that prepares a set of RowSets for them, and pulls it at the batch's
+  // version, saves the batch its calls of Pull.
   const BatchKeys* KeysAhead(const BatchKey& batch) const;
 
   // Called before the batch is computed. `row_set` is a set of RowSets, into which `pull` pulls. If
@@ -85,7 +85,7 @@ class AskedRows {
   bool are_gone_ = false;
   bool has_ahead_ = false;                    // the set has the rows of KeysAhead
   std::vector<Asked> asked_;                  // in the order of the calls
-  std::vector<std::vector<int32_t>> places_;  // of keys_ in the set
+  std::vector<std::vector<int32_t>> places_;  // the places of keys_ in the set
   BatchKeys ahead_;
   BatchKeys keys_;  // those of one call
   BatchKeys all_keys_;

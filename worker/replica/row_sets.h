@@ -82,7 +82,7 @@ class RowSets {
     uint32_t epoch = 0;
     int64_t index = 0;
     std::vector<std::vector<uint64_t>> keys;    // indexed by lookup
-    std::vector<std::vector<uint32_t>> begins;  // as TableKeys::begins, indexed by lookup
+    std::vector<std::vector<uint32_t>> begins;  // TableKeys::begins, indexed by lookup
     std::vector<Buffer> values;                 // indexed by lookup
     std::vector<int64_t> capacity;              // of `values`, in rows
     std::vector<std::vector<RowPull>> pulls;    // indexed by group and slice in the group
