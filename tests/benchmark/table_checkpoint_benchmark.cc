@@ -135,7 +135,7 @@ class Benchmark {
       bytes_[i] = Save(described, *store, ++version, kOneOf[i], &base, &times_[i]);
     }
     all_bytes_ = std::accumulate(std::begin(bytes_), std::end(bytes_), base_bytes_);
-    request_.set_checkpoint(described.DirectoryOf(version));
+    request_.set_checkpoint(described.GetDirectory(version));
     for (size_t i = 0; i < std::size(kNumPs); ++i) Restore(lineage + 1, kNumPs[i], &restores_[i]);
     CHECK_OK(RemoveTree(*files_, flags_.directory));
   }
@@ -207,7 +207,7 @@ class Benchmark {
     *manifest.mutable_shard_map() = request_.shard_map();
     *manifest.add_shards() = report.file();
     CheckpointName name;
-    CHECK(CheckpointName::Parse(lineage.DirectoryOf(version), &name));
+    CHECK(CheckpointName::Parse(lineage.GetDirectory(version), &name));
     CHECK_OK(CheckpointDirectory::Open(*files_, root_).value()->Publish(name, manifest));
     return report.file().bytes();
   }
