@@ -576,7 +576,7 @@ TEST(SnapshotTest, TablesThatDoNotFitTheCheckpointAreRefused) {
   variables = TestVariables();
   variables[1].clear_table();
   EXPECT_THAT(restore(variables), StatusIs(absl::StatusCode::kFailedPrecondition,
-                                           HasSubstr("item as a table of 7 buckets")));
+                                           HasSubstr("has a table of 7 buckets, the model has no table")));
 }
 
 TEST(SnapshotTest, DamageToATableIsFound) {

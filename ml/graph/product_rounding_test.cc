@@ -241,7 +241,7 @@ TEST_F(ProductRoundingTest, AConvolutionWithAnActivationOfItsOwnHasNoGradient) {
   ASSERT_TRUE(gradients.ok()) << gradients.status();
   const absl::Status status = Compile(RequestFor(*gradients)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("make the activation an op"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("use a separate activation op"));
 }
 
 // Only the compiler makes these casts; a graph that casts by itself gets an error.
