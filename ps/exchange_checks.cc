@@ -25,7 +25,8 @@ absl::Status CheckPushes(const v1::ExchangeRequest& request, const ParameterShar
     slices->push_back(push.slice());
   }
   if (slices->empty()) return absl::OkStatus();
-  RETURN_IF_ERROR(shard.CheckExamples(access, ToBatchKey(request.batch()), request.batch_examples()));
+  RETURN_IF_ERROR(
+      shard.CheckExamples(access, ToBatchKey(request.batch()), request.batch_examples()));
   return shard.CheckOwnsAll(access, *slices);
 }
 

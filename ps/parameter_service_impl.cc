@@ -135,7 +135,7 @@ absl::StatusOr<std::unique_ptr<PartitionedStore>> ParameterServiceImpl::Load(
                    options_.ps_index, options_.num_parts);
   ASSIGN_OR_RETURN(std::unique_ptr<PartitionedStore> store,
                    PartitionedStore::Create(store_options, variables, table, parts));
-  // Before the values are allocated.
+  // Memory is checked before the values are allocated.
   const MemoryNeed need = ComputeNeed(request, plan, bounds, *store);
   RETURN_IF_ERROR(CheckMemory(need, bounds));
   if (options_.on_memory != nullptr) options_.on_memory(request, need, bounds);

@@ -27,7 +27,7 @@ class PullWaiter {
   // Empty if none of the slices is a bucket.
   std::vector<RowPull> rows;
   bool versions_only = false;   // Asks for versions without values; such a call never waits.
-  absl::Duration park;          // SYNC: how long to wait for the version, or for room.
+  absl::Duration park;          // SYNC: the longest wait for the version, or for room.
   std::vector<SlicePush> asks;  // AskForRoom: the contributions, without `data`.
 
   // Called exactly once, without locks, possibly inside Pull. `status` is OK and the fields below

@@ -15,10 +15,10 @@
 
 namespace shoal {
 
-// Remembers the chain of shards that the next shard of this ps can build on: a base with all keys of
-// its tables and, after it, shards with only the keys that changed since the one before. A new base
-// is written when the changes exceed half of the base's keys, or when the chain has checkpoint.keep
-// links after it. One thread at a time.
+// Remembers the chain of shards that the next shard of this ps can build on: a base with all keys
+// of its tables and, after it, shards with only the keys that changed since the one before. A new
+// base is written when the changes exceed half of the base's keys, or when the chain has
+// checkpoint.keep links after it. One thread at a time.
 //
 // Only the shard that was written last may be appended: every checkpoint that is published after it
 // names the whole chain, which keeps the chain's files alive. No later checkpoint needs to name a
@@ -43,7 +43,7 @@ class RowsBase {
   using LineageKey = std::tuple<uint64_t, uint64_t>;
   struct Link {
     ShardBase shard;
-    uint64_t num_keys = 0;  // keys with rows, and counted ones
+    uint64_t num_keys = 0;                  // keys with rows, and counted ones
     std::map<uint32_t, uint64_t> versions;  // the buckets' versions, keyed by slice
   };
 

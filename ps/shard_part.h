@@ -67,7 +67,7 @@ class ShardPart {
 
   const PartitionedStore& all_;
   Waiters waiting_ ABSL_GUARDED_BY(mutex);
-  size_t num_asking_ ABSL_GUARDED_BY(mutex) = 0;  // How many of them ask for room.
+  size_t num_asking_ ABSL_GUARDED_BY(mutex) = 0;  // The number of those that ask for room.
 };
 
 // The slices that a ParameterShard serves under one lineage, as parts. Its members cannot change,

@@ -45,8 +45,8 @@ struct SnapshotLineage {
   std::string GetDirectory(uint64_t version) const;
 };
 
-// All slices of a ps at one cut. It holds the buffers of their values until it is destroyed, and the
-// rows of buckets only until the shard is written.
+// All slices of a ps at one cut. It holds the buffers of their values until it is destroyed, and
+// the rows of buckets only until the shard is written.
 struct Snapshot {
   uint64_t version = 0;
   std::vector<SliceStoreEvents::CutPart> parts;

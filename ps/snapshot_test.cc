@@ -575,8 +575,9 @@ TEST(SnapshotTest, TablesThatDoNotFitTheCheckpointAreRefused) {
                                            HasSubstr("train with that optimizer")));
   variables = TestVariables();
   variables[1].clear_table();
-  EXPECT_THAT(restore(variables), StatusIs(absl::StatusCode::kFailedPrecondition,
-                                           HasSubstr("has a table of 7 buckets, the model has no table")));
+  EXPECT_THAT(restore(variables),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("has a table of 7 buckets, the model has no table")));
 }
 
 TEST(SnapshotTest, DamageToATableIsFound) {

@@ -54,10 +54,10 @@ class SteppingTrainer : public Trainer {
   // PrepareRows prepared the set.
   void SetPull(uint32_t parameter_set, uint64_t lineage, Exchange* exchange);
 
-  // Models with tables: prepares a set of parameters for pulls of the rows of `next`, the batch that
-  // the worker probably computes next, and waits until this batch is read. If there is no such batch,
-  // or only the program knows its keys and has not named them, the set is prepared for pulls of
-  // versions alone. If the worker then computes another batch, Train pulls its rows itself.
+  // Models with tables: prepares a set of parameters for pulls of the rows of `next`, the batch
+  // that the worker probably computes next, and waits until this batch is read. If there is no such
+  // batch, or only the program knows its keys and has not named them, the set is prepared for pulls
+  // of versions alone. If the worker then computes another batch, Train pulls its rows itself.
   void PrepareRows(uint32_t parameter_set, const std::optional<BatchKey>& next);
 
   // A batch, the update that it contributes to (in ASYNC: the one after the values that it starts

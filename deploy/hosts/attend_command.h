@@ -26,9 +26,9 @@ inline constexpr absl::string_view kAttendPrefix = "shoal-attend ";
 inline constexpr int kAttendVersion = 1;
 
 // Runs the command and returns the exit code. Arguments: --name=ps/0 --log=FILE --launch_file=FILE
-// --launch=TEXT --grace=SECONDS [--patience=SECONDS] -- PROGRAM ARGS... The launch file must contain
-// the launch text, which proves that this host sees the launcher's run directory. --grace is the
-// run's cluster.grace_seconds; the default of --patience is 30.
+// --launch=TEXT --grace=SECONDS [--patience=SECONDS] -- PROGRAM ARGS... The launch file must
+// contain the launch text, which proves that this host sees the launcher's run directory. --grace
+// is the run's cluster.grace_seconds; the default of --patience is 30.
 int AttendMain(absl::Span<const std::string> args);
 
 }  // namespace shoal

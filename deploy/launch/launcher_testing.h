@@ -108,8 +108,8 @@ class LauncherTest : public ::testing::Test {
     return status;
   }
 
-  // Requests a stop once `file` exists. The launcher writes the default, the cluster's file, when all
-  // tasks have started.
+  // Requests a stop once `file` exists. The launcher writes the default, the cluster's file, when
+  // all tasks have started.
   absl::Status LaunchAndStop(int signal, const std::string& script,
                              const std::string& file = "cluster.textproto") {
     std::atomic<bool> ended = false;

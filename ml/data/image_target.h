@@ -12,7 +12,7 @@
 namespace shoal {
 
 struct ImageTargetOptions {
-  int64_t height = 0;    // in pixels; 0: the first image's height, which all images must have
+  int64_t height = 0;    // unit: pixels; 0: the first image's height, which all images must have
   int64_t width = 0;     // the same
   int64_t channels = 0;  // the same
 };

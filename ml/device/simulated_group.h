@@ -13,7 +13,7 @@
 
 namespace shoal {
 
-// What a group needs of the device of one rank.
+// The interface that a group uses to reach the device of one rank.
 class SimulatedRank {
  public:
   virtual ~SimulatedRank() = default;

@@ -149,7 +149,7 @@ class Work:
         self._look_ahead(batch, {name: unique_of(keys_of(name, wanted))[0] for name, wanted in keys.items()})
 
     def _look_ahead(self, batch: _protocol.Announcement, keys: Mapping[str, Keys]) -> None:
-        """keys: for each table different rising keys."""
+        """Names the keys: for each table, different keys in rising order."""
         check_size(keys)
         if self.is_training:
             self._worker._name_ahead(batch, keys)

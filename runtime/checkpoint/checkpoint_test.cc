@@ -386,7 +386,8 @@ TEST(CheckpointDirectoryTest, NothingIsPublishedWhileAVoidOneExists) {
   for (int failing : {0, 1}) {  // Removing the manifest, syncing the directory.
     FaultyFileSystem disk;
     for (uint64_t step : {1, 2}) ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(step)));
-    const auto manifest = ReadManifest(disk, Directory(disk)->GetPath(TestName(Step(1)).ToString()));
+    const auto manifest =
+        ReadManifest(disk, Directory(disk)->GetPath(TestName(Step(1)).ToString()));
     ASSERT_OK(manifest.status());
     const auto checkpoints = Directory(disk);
     disk.faults().FailFrom(disk.faults().num_changes() + failing,

@@ -41,15 +41,15 @@ std::vector<std::string> DataFormats() {
 
 // Returns the help text with its placeholders replaced by values; see flag_table.cc.
 std::string HelpText(const FlagSpec& spec) {
-  std::string help = absl::StrReplaceAll(
-      spec.help, {{"{models}", Alternatives(KnownModels())},
-                  {"{losses}", Alternatives(KnownLosses())},
-                  {"{default_loss}", kDefaultLoss},
-                  {"{optimizers}", Alternatives(KnownOptimizers())},
-                  {"{adam_default}", absl::StrCat(kDefaultAdamLearningRate)},
-                  {"{save_timeout}", absl::StrCat(kSaveTimeoutSeconds)},
-                  {"{health_timeout}", absl::StrCat(kHealthTimeoutSeconds)},
-                  {"{formats}", Alternatives(DataFormats())}});
+  std::string help =
+      absl::StrReplaceAll(spec.help, {{"{models}", Alternatives(KnownModels())},
+                                      {"{losses}", Alternatives(KnownLosses())},
+                                      {"{default_loss}", kDefaultLoss},
+                                      {"{optimizers}", Alternatives(KnownOptimizers())},
+                                      {"{adam_default}", absl::StrCat(kDefaultAdamLearningRate)},
+                                      {"{save_timeout}", absl::StrCat(kSaveTimeoutSeconds)},
+                                      {"{health_timeout}", absl::StrCat(kHealthTimeoutSeconds)},
+                                      {"{formats}", Alternatives(DataFormats())}});
   if (!absl::StrContains(help, kDefaultMark)) return help;
   return absl::StrReplaceAll(help, {{kDefaultMark, DefaultText(spec.field)}});
 }

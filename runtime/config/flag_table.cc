@@ -60,12 +60,14 @@ constexpr FlagSpec kTable[] = {
     {"optimizer", kTraining, kRunning, kText, "", "NAME",
      "{optimizers}. Set parameters by --set, e.g. optimizer.momentum.momentum=0.95."},
     {"learning_rate", kTraining, kRunning, kText, "optimizer.learning_rate", "X",
-     "Default {default}; adam and adamw {adam_default}. Schedules: --set optimizer.schedule.kind=cosine."},
+     "Default {default}; adam and adamw {adam_default}. Schedules: --set "
+     "optimizer.schedule.kind=cosine."},
     {"seed", kTraining, kRunning, kText, "seed", "N",
      "Seed of the initial values and of the order of the data. Default {default}. Synchronous runs "
      "with equal seeds give equal bytes."},
     {"init_from", kTraining, kRunning, kText, "init_from", "PATH",
-     "Start from existing values: a safetensors file or a run's directory. A checkpoint in DIR takes "
+     "Start from existing values: a safetensors file or a run's directory. A checkpoint in DIR "
+     "takes "
      "precedence."},
     {"init_map", kTraining, kRunning, kText, "init_map", "RULES",
      "Comma-separated rules EXPRESSION=NAME that map whole names of variables to names of tensors "

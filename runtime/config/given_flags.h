@@ -1,5 +1,5 @@
-// What the flags of one command line mean together: which of them contradict each other, and which
-// other fields of the run file they change. A part of flags.cc.
+// Works out what the flags of one command line mean together: which of them contradict each other,
+// and which other fields of the run file they change. A part of flags.cc.
 #ifndef SHOAL_RUNTIME_CONFIG_GIVEN_FLAGS_H_
 #define SHOAL_RUNTIME_CONFIG_GIVEN_FLAGS_H_
 

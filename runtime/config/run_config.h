@@ -52,8 +52,8 @@ void ResolveDefaults(const TaskCounts& counts, v1::RunConfig* run);
 // file does not set it.
 bool IsSynchronous(const v1::RunConfig& run);
 
-// Returns the largest size of a slice: cluster.slice_bytes, or the default of a run whose first start
-// was not given any.
+// Returns the largest size of a slice: cluster.slice_bytes, or the default of a run whose first
+// start was not given any.
 uint64_t SliceBytes(const v1::RunConfig& run);
 
 // Returns whether compute_dtype makes the operands of products bfloat16.

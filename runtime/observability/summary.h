@@ -32,8 +32,8 @@ struct Summary {
   // The time from the start of the first step to the end of the last, in this start.
   std::optional<double> train_seconds;
   std::optional<double> examples_per_second;  // examples / train_seconds
-  std::optional<double> final_loss;           // That of the last step.
-  std::optional<double> test_loss;            // That of the last evaluation.
+  std::optional<double> final_loss;           // The loss of the last step.
+  std::optional<double> test_loss;            // The loss of the last evaluation.
   std::optional<double> test_accuracy;
   // Other metrics of the last evaluation, by name: the fields test_NAME.
   std::map<std::string, std::optional<double>> test_named;

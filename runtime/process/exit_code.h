@@ -1,6 +1,6 @@
 // Exit codes are an interface for launchers and schedulers. 0 means done. 2, 64, 65 and 78 are
-// permanent: a restart cannot help. 1 is an error of unknown kind, after which the launcher restarts
-// the task within its limits. After 128 and above a restart helps.
+// permanent: a restart cannot help. 1 is an error of unknown kind, after which the launcher
+// restarts the task within its limits. After 128 and above a restart helps.
 #ifndef SHOAL_RUNTIME_PROCESS_EXIT_CODE_H_
 #define SHOAL_RUNTIME_PROCESS_EXIT_CODE_H_
 
@@ -31,8 +31,8 @@ enum ExitCode : int {
 //   Cancelled 143; everything else 1.
 int ToExitCode(const absl::Status& status);
 
-// Returns whether a task that ended with the code would fail in the same way after a restart: 2, 64,
-// 65 and 78.
+// Returns whether a task that ended with the code would fail in the same way after a restart: 2,
+// 64, 65 and 78.
 bool IsPermanentExitCode(int code);
 
 // Returns "done", "bad flags", ... for messages about children; "exit code 7" for unknown codes.

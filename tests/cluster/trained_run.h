@@ -15,8 +15,8 @@
 
 namespace shoal {
 
-// Parses `text` and then `extra` as one run file and resolves its defaults. `out` is a new directory
-// named after the running test.
+// Parses `text` and then `extra` as one run file and resolves its defaults. `out` is a new
+// directory named after the running test.
 v1::RunConfig NewRun(const std::string& text, const std::string& extra, FileSystem* disk);
 
 // RunInProcess on the real clock, with files on `disk`.

@@ -17,7 +17,7 @@ constexpr std::streamoff kTailBytes = 64 << 10;
 // Part of the paths of Python's own modules and of installed packages.
 constexpr char kLibraries[] = "/lib/python3";
 
-// What Python's faulthandler prints when a signal ends the process.
+// The text that Python's faulthandler prints when a signal ends the process.
 class FatalError {
  public:
   explicit FatalError(absl::string_view what) : what_(what) {}

@@ -84,7 +84,7 @@ class AskedRows {
   Pull pull_;
   bool are_gone_ = false;
   bool has_ahead_ = false;                    // the set has the rows of KeysAhead
-  std::vector<Asked> asked_;                  // in the order of the calls
+  std::vector<Asked> asked_;                  // ordered as the calls
   std::vector<std::vector<int32_t>> places_;  // the places of keys_ in the set
   BatchKeys ahead_;
   BatchKeys keys_;  // those of one call

@@ -14,7 +14,6 @@
 namespace shoal {
 namespace {
 
-
 int64_t RoundedUp(int64_t count) {
   int64_t power = 1;
   while (power < count) power *= 2;

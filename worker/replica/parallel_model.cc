@@ -25,8 +25,7 @@ Shape BatchShape(int64_t rows, const Shape& example) {
 }
 
 size_t RowBytes(const FieldSpec& field) {
-  return static_cast<size_t>(field.example.shape.num_elements()) *
-         SizeOf(field.example.dtype);
+  return static_cast<size_t>(field.example.shape.num_elements()) * SizeOf(field.example.dtype);
 }
 
 // Checks that the tensors are examples of the fields, with the same number for each field, and sets

@@ -15,7 +15,7 @@ struct IdColumn {
   // The place of the ids: a column of a table, by name or index, an array or a feature of a record.
   // A name that ends in '*' is for all columns of a table whose names begin with the rest.
   std::string column;
-  std::string name;       // of the field; empty: that of the column
+  std::string name;       // the name of the field; empty: that of the column
   bool words = false;     // ids are texts, whose keys are HashText; false: whole numbers
   std::string separator;  // stands between the ids of a list; empty: a cell has at most one id
   // The place of the weights: what stands between an id and its weight in a cell, an array or a
