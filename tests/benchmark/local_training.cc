@@ -138,6 +138,8 @@ absl::Status LocalTraining::StartServer(ChiefClient* chief) {
   server.chief = chief;
   server.clock = &clock_;
   server.session.nonce = "ps";
+  server.session.lease = absl::Seconds(10);
+  server.session.register_patience = absl::Seconds(300);
   server.address = "in this process";
   ASSIGN_OR_RETURN(server_, ParameterServer::Create(server));
   RETURN_IF_ERROR(server_->Start());

@@ -143,6 +143,8 @@ std::vector<float> TrainedRows(uint32_t num_workers) {
   server_options.chief = chief.client();
   server_options.clock = &clock;
   server_options.session.nonce = "ps";
+  server_options.session.lease = absl::Seconds(10);
+  server_options.session.register_patience = absl::Seconds(300);
   server_options.address = "in this process";
   std::unique_ptr<ParameterServer> server = *ParameterServer::Create(server_options);
   EXPECT_OK(server->Start());

@@ -135,7 +135,7 @@ TEST(ComputeProgramTest, IsRefusedBeforeItIsReady) {
   const std::pair<const char*, const char*> cases[] = {
       {"ends_at_once", "ended before it was ready (exit code 3"},
       {"is_no_program", "is not a compute program"},
-      {"is_too_new", "has versions 4 to 4"},
+      {"is_too_new", "has versions 5 to 5"},
       {"fails_before_ready", "program: toy.cc:1: there is no data"},
       {"ends_before_ready", "ended without asking for work"},
       {"other_settings", "settings have other fields"},
