@@ -132,8 +132,8 @@ CHANGES = {
     ],
     "worker/replica/asked_rows.cc": [
         (
-            "has_ahead_ = rows_.IsOf(row_set, epoch_, index_);",
-            'has_ahead_ = rows_.IsOf(row_set, epoch_, index_) ||\n'
+            "has_ahead_ = rows_.IsPreparedFor(row_set, epoch_, index_);",
+            'has_ahead_ = rows_.IsPreparedFor(row_set, epoch_, index_) ||\n'
             '               IsBroken("rows of an older version are used");',
         ),
     ],
