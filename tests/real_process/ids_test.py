@@ -94,7 +94,7 @@ def without_label(directory):
 
 def check_commands(run, directory):
     summary = run.summary()
-    assert summary["test_loss"] < 0.62, summary
+    assert summary["test_auc"] > 0.55, summary
     evaluated = json.loads(shoal("eval", f"--out={run.out}"))
     assert abs(evaluated["test_loss"] - summary["test_loss"]) < 1e-6, (evaluated, summary)
     of_test, of_input = run.out / "test.npy", run.out / "input.npy"
@@ -130,7 +130,7 @@ def the_evaluator_reads_ids():
         run.finish()
         shoal("evaluator", f"--run={file}", f"--out={run.out}", "--num_epochs=1")
         lines = [json.loads(line) for line in (run.out / "evaluator.jsonl").read_text().splitlines()]
-        assert len(lines) == 1 and abs(lines[0]["test_loss"] - run.summary()["test_loss"]) < 1e-6, (lines, run.summary())
+        assert len(lines) == 1 and abs(lines[0]["loss"] - run.summary()["test_loss"]) < 1e-6, (lines, run.summary())
 
 
 if __name__ == "__main__":
