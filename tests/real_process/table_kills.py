@@ -11,6 +11,7 @@ import hashlib
 import json
 import pathlib
 import random
+import re
 import struct
 import subprocess
 import sys
@@ -41,24 +42,30 @@ def run_file(directory, synchronous):
 
 
 def shards(run):
-    """Name -> (header, bytes of the tensors) of every shard of the newest checkpoint."""
+    """(whether it is of the newest checkpoint, header, bytes of the tensors) of each shard that the newest checkpoint consists
+    of: a shard with all keys comes before those with what has changed since, which name it."""
+    def read(path, is_newest):
+        data = path.read_bytes()
+        (length,) = struct.unpack("<Q", data[:8])
+        header = json.loads(data[8:8 + length])
+        named = re.findall(r"(ckpt-\S+) (shard-\S+\.safetensors)", " ".join(
+            text for key, text in header["__metadata__"].items() if key.startswith("base")))
+        for directory, name in sorted(named, key=lambda shard: int(shard[0].split("-")[1])):
+            yield from read(path.parent.parent / directory / name, False)
+        yield is_newest, header, data[8 + length:]
+
     newest = max((path.parent for path in (run.out / "checkpoints").glob("*/MANIFEST")),
                  key=lambda path: int(path.name.split("-")[1]))
-    found = {}
-    for shard in newest.glob("shard-*.safetensors"):
-        data = shard.read_bytes()
-        (length,) = struct.unpack("<Q", data[:8])
-        found[shard.name] = json.loads(data[8:8 + length]), data[8 + length:]
-    assert found, f"{newest} has no shards"
-    return found
+    for shard in sorted(newest.glob("shard-*.safetensors")):
+        yield from read(shard, True)
 
 
 def counts_of(run):
     """ASYNC: the updates of each bucket, and for each key of the wide_* tables the batches that have touched it."""
     updates, counts = {}, {}
-    for header, data in shards(run).values():
+    for is_newest, header, data in shards(run):
         for name, state in header["__metadata__"].items():
-            if "version=" in state:
+            if is_newest and "version=" in state:
                 updates[name] = int(state.split("version=")[1].split()[0])
         for name, tensor in header.items():
             if name.endswith("|counted_keys") and name.startswith("wide_"):
@@ -66,7 +73,7 @@ def counts_of(run):
                 begin, end = tensor["data_offsets"]
                 keys = struct.unpack(f"<{(end - begin) // 8}Q", data[begin:end])
                 begin, end = header[f"{bucket}|counts"]["data_offsets"]
-                counts[bucket] = dict(zip(keys, struct.unpack(f"<{(end - begin) // 4}I", data[begin:end])))
+                counts.setdefault(bucket, {}).update(zip(keys, struct.unpack(f"<{(end - begin) // 4}I", data[begin:end])))
     return updates, counts
 
 
