@@ -58,7 +58,7 @@ class ShardVariableStore::Flight : public PullWaiter {
   std::vector<PulledSlice> pulls;
   std::vector<uint32_t> places;  // in the group, of the slices that are being pulled
   absl::Time started;
-  // With the store's lock.
+  // The store's lock guards the members below.
   Stage stage = Stage::kFree;
   uint64_t order = 0;
   absl::Time wake;

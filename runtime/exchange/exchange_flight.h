@@ -55,7 +55,7 @@ class RemoteExchanges::Flight : public BulkCall {
   absl::Time started;
   absl::Time sent;
   bool with_checksums = true;
-  // With the store's lock.
+  // The store's lock guards the members below.
   Stage stage = Stage::kFree;
   uint64_t lineage = 0;
   std::shared_ptr<BulkChannel> channel;  // The attempt under way.

@@ -30,7 +30,7 @@ struct TableFigures {
   uint64_t rows_found = 0;
 };
 
-// By table.
+// Maps the names of tables to their figures.
 using TablesFigures = std::map<std::string, TableFigures>;
 
 // Appends the fields of all tables.
