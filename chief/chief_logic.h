@@ -64,8 +64,9 @@ class ChiefLogic {
     const v1::RegisterTaskRequest& request_;
     const std::function<bool()> is_gone_;
     bool has_asked_ = false;
-    absl::Status taken_;                // The first answer.
-    std::optional<absl::Time> holder_;  // The time of the holder's last call then.
+    absl::Status taken_;  // The first answer: the place is taken by another process.
+    // When that process last called the chief, as known at the first answer.
+    std::optional<absl::Time> holder_;
     absl::Time until_;
     absl::Time wake_;
   };

@@ -42,8 +42,8 @@ class RunRecorder : public SessionRecorder {
     FileSystem* file_system = nullptr;  // Borrowed, like all pointers here.
     const Clock* clock = nullptr;
     std::string directory;  // The run's directory.
-    // The number of steps before this start. In ASYNC it removes no lines: the ps counts them, and
-    // its first report says which are void.
+    // The number of steps before this start. In ASYNC it removes no lines: the ps that owns the
+    // report slice counts the steps, and its first report says which lines are void.
     uint64_t first_step = 0;
     bool synchronous = true;
     uint64_t scalars_every = 0;            // Steps between points in event files; 0: none.

@@ -48,7 +48,7 @@ class ParameterShard {
  public:
   // Both must outlive the shard.
   ParameterShard(const Clock* clock, ShardObserver* observer);
-  // The same as Drain.
+  // Drains.
   ~ParameterShard();
   ParameterShard(const ParameterShard&) = delete;
   ParameterShard& operator=(const ParameterShard&) = delete;

@@ -21,24 +21,28 @@ class PullWaiter {
  public:
   virtual ~PullWaiter() = default;
 
-  std::vector<uint32_t> slices;  // Slices of this shard.
+  // --- What is asked for. Pull uses these four:
+  std::vector<uint32_t> slices;  // Slices of this shard. AskForRoom clears them.
   uint64_t version = 0;          // SYNC: the version to pull.
   // The rows to read, indexed as `slices`; their values are written before OnPulled is called.
   // Empty if none of the slices is a bucket.
   std::vector<RowPull> rows;
-  bool versions_only = false;   // Asks for versions without values; such a call never waits.
-  absl::Duration park;          // SYNC: the longest wait for the version, or for room.
-  std::vector<SlicePush> asks;  // AskForRoom: the contributions, without `data`.
+  bool versions_only = false;  // Asks for versions without values; such a call never waits.
+  // AskForRoom uses this one; it is empty in a Pull.
+  std::vector<SlicePush> asks;  // The contributions that need room, without `data`.
+  // Both use this one.
+  absl::Duration park;  // SYNC: the longest wait for the version (Pull) or for room (AskForRoom).
 
-  // Called exactly once, without locks, possibly inside Pull. `status` is OK and the fields below
-  // are filled, or it is ABORTED ("moved") or UNAVAILABLE.
+  // --- The answer.
+  // Called exactly once, without locks, possibly inside Pull or AskForRoom. `status` is OK and the
+  // fields below are filled, or it is ABORTED ("moved") or UNAVAILABLE.
   virtual void OnPulled() = 0;
   absl::Status status;
   uint64_t lineage = 0;
-  std::vector<PullAnswer> answers;  // One for each of `slices`.
   // The positions that the first slice without the version, or without room, still lacks.
   std::vector<uint32_t> missing_positions;
-  bool has_room = false;  // AskForRoom: every contribution has room.
+  std::vector<PullAnswer> answers;  // Pull: one for each of `slices`.
+  bool has_room = false;            // AskForRoom: every contribution has room.
 
  private:
   friend class ParameterShard;

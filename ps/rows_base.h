@@ -15,14 +15,15 @@
 
 namespace shoal {
 
-// Remembers the chain of shards that the next shard of this ps can build on: a base with all keys
-// of its tables and, after it, shards with only the keys that changed since the one before. A new
-// base is written when the changes exceed half of the base's keys, or when the chain has
-// checkpoint.keep links after it. One thread at a time.
+// A shard file of a checkpoint has either all keys of this ps's tables (a base) or only the keys
+// that changed since the file before it (a link). This class remembers the chain (base, link, link,
+// ...) that the next shard file of this ps can continue. A new base is written when the changes
+// exceed half of the base's keys, or when the chain has checkpoint.keep links after its base. One
+// thread at a time.
 //
-// Only the shard that was written last may be appended: every checkpoint that is published after it
-// names the whole chain, which keeps the chain's files alive. No later checkpoint needs to name a
-// shard that was written before the last one.
+// Only the shard that was written last may become the newest link: every checkpoint that is
+// published after it names the whole chain, which keeps the chain's files alive. No later
+// checkpoint needs to name a shard that was written before the last one.
 class RowsBase {
  public:
   // The shards that a new shard continues, none if it is to have all keys, and what it is to have

@@ -31,8 +31,9 @@ namespace shoal {
 // choice does not depend on a ps's speed. A cut that was requested, or is the run's last, is
 // dropped only for a later such cut. Otherwise the cut stays whose version is divisible by the
 // higher power of two, or else the later one. A ps whose disk needs the time of up to 2^k cuts then
-// writes every cut whose version 2^(k+1) divides, and so do all faster ps. A single ps keeps the
-// later cut.
+// writes every cut whose version 2^(k+1) divides, and so do all faster ps. Example: while a slow ps
+// writes cut 8, cut 12 waits and cut 16 arrives; 12 is dropped, because 16 is divisible by a higher
+// power of two. A single ps keeps the later cut.
 //
 // A state machine for one thread at a time. It neither writes files nor makes calls itself.
 class SnapshotQueue {
@@ -104,7 +105,7 @@ class SnapshotQueue {
   bool writing_ = false;
   std::optional<v1::ReportShardRequest> written_;  // Not acknowledged by the chief yet.
   Snapshot held_;         // Kept until the chief says whether to export it.
-  uint64_t version_ = 0;  // The version of that snapshot.
+  uint64_t version_ = 0;  // The version of the snapshot of next_, later of held_.
   std::optional<Snapshot> waiting_;
   int waiting_priority_ = 0;
   std::deque<v1::ReportShardRequest> reports_;  // Other reports, which no snapshot waits for.

@@ -38,10 +38,10 @@ struct AsyncAction {
     // Evaluate `block` of the test split with `parameter_set`, report the result to the chief for
     // `version`, then call OnEvaluated.
     kEvaluate,
-    // Compute `batch` with `parameter_set`. For each versioned group whose gradients become final:
-    // if they are finite, start an exchange that pushes the slices that WantsPush names, with
-    // PulledVersions, and pulls the group into `next_parameter_set`; otherwise call OnNotPushed. If
-    // the loss is not finite, push nothing.
+    // Compute `batch` with `parameter_set`. When the gradients of a versioned group are final and
+    // finite, start an exchange: push the slices that WantsPush names, together with
+    // PulledVersions, and pull the group into `next_parameter_set`. Call OnNotPushed instead if the
+    // gradients are not finite. If the loss is not finite, push nothing.
     kCompute,
     // Report to the chief that `batch` is not finite, repeat until it acknowledges, then call
     // OnReported.
@@ -66,12 +66,13 @@ struct AsyncAction {
 // The worker computes one leased batch after the other with the newest values, and pushes each
 // group and pulls its newest value in the same exchange. Slices that answer STALE get the batch
 // again, computed from the values in that answer. After three refusals the worker reports the batch
-// to the chief, which then pauses the other workers. A batch is finished when every slice that
-// wanted it has it. The worker reports finished batches and asks for new ones while it computes its
-// last one. The chief's answer lists all batches that the worker holds; the worker drops every
-// other (the chief has skipped it or given it to another worker). After the restart of a ps the
-// worker pulls its slices again, and the chief leases again the batches that this ps has lost. Two
-// sets of parameters alternate, so that pulled values never change during a computation.
+// to the chief, which then leases no new batches to any worker until this one is finished. A batch
+// is finished when every slice that wanted it has it. The worker reports finished batches and asks
+// for new ones while it computes its last one. The chief's answer lists all batches that the worker
+// holds; the worker drops every other (the chief has skipped it or given it to another worker).
+// After the restart of a ps the worker pulls its slices again, and the chief leases again the
+// batches that this ps has lost. Two sets of parameters alternate, so that pulled values never
+// change during a computation.
 //
 // One thread at a time. It has no clock and no threads. Call Next again when an action has been
 // executed (kLease, kPull: started) until it returns kWait, and after every On... call.

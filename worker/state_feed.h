@@ -45,7 +45,7 @@ class StateFeed : public ChiefSession::Observer {
 
  private:
   void EndForGood(const absl::Status& status);
-  // Ends the trainer, which ends when the state of its run says so.
+  // Gives the trainer a final state, PHASE_FAILED with the error, on which Trainer::Run returns.
   void EndTrainer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Clock* const clock_;

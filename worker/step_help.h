@@ -15,18 +15,21 @@ namespace shoal {
 // the others. This changes only who computes what, and when: a contribution counts once, and its
 // bytes do not depend on the worker that computed it.
 //
-// A worker whose rank is not below the step's number of positions is a surplus worker. It covers
+// The worker of rank r computes position r of each step and, if there are fewer workers than
+// positions, also position r + the number of workers, and so on. Workers whose rank is
+// at least num_positions have no position of their own: they are surplus. A surplus worker covers
 // one position from the start of each step: that of the slow worker whom it last overtook,
 // otherwise another position in each step. So a worker that stays slow is found within as many
 // steps as a step has positions, and is covered from then on.
 //
 // A worker that has nothing left to compute waits for the next version and learns at intervals
-// which positions are still missing. After some time it takes one of them over: a surplus worker
-// after half of a usual step; another worker, because help delays its own next position, after two
-// usual steps if its rank follows that of the position's worker, after four if its rank is the next
-// but one, and so on. If there are surplus workers, the others wait for two more steps. Each worker
-// measures the duration of a usual step. A step in which help was useful does not count, so that a
-// slow worker does not become the measure; a step in which help was useless counts.
+// which positions are still missing. After some time it takes one of them over. A surplus worker
+// waits for half of a usual step. Another worker waits longer, because help delays its own next
+// position: for two usual steps if its rank follows that of the position's worker, for four if its
+// rank is the next but one, and so on; and for two usual steps more if there are surplus workers,
+// who should come first. Each worker measures the duration of a usual step. A step in which help
+// was useful does not count, so that a slow worker does not become the measure; a step in which
+// help was useless counts.
 //
 // One thread at a time; it has no clock.
 class StepHelp {

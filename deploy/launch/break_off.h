@@ -8,9 +8,9 @@
 
 namespace shoal {
 
-// Ends the process with exit code 128 + `signal`, and with it its children. Before that it prints
-// the run's checkpoint and how to resume from it on standard output; see PrintHowToResume for
-// `command`. A disk or a terminal that hangs delays it for a second at most.
+// Prints the run's checkpoint and how to resume from it on standard output, then ends the process
+// with exit code 128 + `signal`, and with it its children. PrintHowToResume explains `command`. A
+// disk or a terminal that hangs delays the end for a second at most.
 [[noreturn]] void BreakOff(int signal, const v1::RunConfig& run, const std::string& command);
 
 }  // namespace shoal

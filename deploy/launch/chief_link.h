@@ -32,8 +32,10 @@ class ChiefLink {
   // Returns the chief's newest status; nullopt before the first answer.
   std::optional<v1::GetRunStatusResponse> status() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Asks for a checkpoint, and for the end of the run if `end` is not kNone. kWithoutSteps: no
-  // worker will complete another step. Repeated until the chief answers.
+  // Asks for a checkpoint, and for the end of the run if `end` is not kNone. With kAfterSteps the
+  // workers train up to a checkpoint that the chief chooses. kWithoutSteps says that no worker will
+  // complete another step, so the checkpoint is made of the last step that all slices have.
+  // Repeated until the chief answers.
   enum class End { kNone, kAfterSteps, kWithoutSteps };
   void RequestCheckpoint(End end, const std::string& reason) ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -30,7 +30,8 @@ class BatchPlan {
   int64_t batch_examples() const { return batch_examples_; }
   int64_t batches_per_epoch() const;
 
-  // Returns the position of the batch's first example in the epoch (RandomKey::first_example).
+  // Returns the position of the batch's first example in the epoch. It is a part of the seed of the
+  // random ops of this batch (RandomKey::first_example).
   int64_t first_example(int64_t index) const { return index * batch_examples_; }
   // Returns the number of examples in the batch: batch_examples(), fewer for the last batch of the
   // epoch, 0 for an index after it.

@@ -57,8 +57,8 @@ struct PrefetcherOptions {
 };
 
 // Reads batches before they are needed, one after the other, into a fixed set of buffers. It does
-// not allocate per batch. Several threads share the rows of one batch, so that a batch that nobody
-// scheduled is complete soon, too; `depth` limits how many batches are read ahead.
+// not allocate per batch. Several threads share the rows of one batch, so that Take is quick also
+// for a batch that was not scheduled; `depth` limits how many batches are read ahead.
 //
 // The caller announces the next batches with Schedule and fetches them with Take in any order. Take
 // itself reads a batch that was never scheduled. Thread-safe.

@@ -97,9 +97,11 @@ class Assembler {
   std::vector<std::vector<int>> consumers_;    // indexed by root value: steps that read it
   std::vector<bool> is_awaited_;               // indexed by step
   std::vector<int> output_of_root_;            // indexed by value: the fetch that holds it, or -1
-  std::vector<std::vector<int>> copies_;       // indexed by device: fetches that are copied to
-  std::vector<ValuePlace> places_;             // indexed by root value
-  std::vector<MemoryDraft> memory_;            // indexed by device
+  // Indexed by the device that copies: the fetches that no step writes directly, so that they are
+  // copied to the caller's output at the end.
+  std::vector<std::vector<int>> copies_;
+  std::vector<ValuePlace> places_;   // indexed by root value
+  std::vector<MemoryDraft> memory_;  // indexed by device
   std::vector<int> program_device_;  // indexed by device: its index among those with steps
   // Operands whose addresses are known when their device's memory is.
   struct PlannedOperand {

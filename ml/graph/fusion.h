@@ -38,6 +38,8 @@ class Fusion {
   std::vector<int> FindGradients(const PlanStep& step) const;
   // Makes the value the output number `new_index` of `new_step`.
   void MoveOutput(int value, int new_step, int new_index);
+  // Notes that `step` now computes the forward nodes that `removed` computed (PlanStep::covered).
+  // It does not remove `removed` from the plan.
   void Cover(PlanStep* step, const PlanStep& removed);
 
  private:

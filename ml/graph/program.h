@@ -42,8 +42,10 @@ struct ProgramStep {
     int num_steps;  // the number of steps that the device must have done
   };
   std::vector<Wait> waits;
-  bool is_awaited = false;   // another device waits for this step
-  bool may_be_late = false;  // only the caller reads it, so it need not delay its device
+  bool is_awaited = false;  // another device waits for this step
+  // Only the caller reads this step's result, so the step may be late: postponed until the steps
+  // that it waits for are done, so that its device continues with the next steps meanwhile.
+  bool may_be_late = false;
   // The fetches that are final after this step, if the device is a host device.
   std::vector<int> finished_outputs;
   // Indexed by output of the kernel: the fetch that it is; -1: none.
@@ -60,7 +62,7 @@ struct DeviceProgram {
   // The next members are for a host device.
   Buffer arena;
   std::function<void(int)> set_threads;  // may be empty
-  // The steps of the current run that are delayed until the steps they wait for are done.
+  // The steps of the current run that are late (see may_be_late).
   std::vector<int> late;
   // The next members are for a device with its own memory; null for a host device.
   std::shared_ptr<Device> device;

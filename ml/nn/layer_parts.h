@@ -26,7 +26,8 @@ bool CheckPositive(GraphBuilder& builder, absl::string_view field, int64_t value
 // Sets the error "<scope> <field>: <message>" in the builder.
 void FailLayer(GraphBuilder& builder, absl::string_view field, absl::string_view message);
 
-// Makes or finds a trainable variable without regularization.
+// Returns the trainable variable of this name in the open variable scope, without regularization:
+// makes it, or finds the one that is there, as the scope allows (GraphBuilder::GetVariable).
 Output MakeParameter(GraphBuilder& builder, const std::string& name, const TensorSpec& spec,
                      const InitializerSpec& initializer);
 

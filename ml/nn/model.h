@@ -49,8 +49,9 @@ size_t FirstTarget(const std::vector<FieldSpec>& fields);
 // Returns all fields except the targets, in their order.
 std::vector<FieldSpec> InputFields(const std::vector<FieldSpec>& fields);
 
-// Adds the fields of a data set to a graph as placeholders. Each clone calls Dequeue once and gets
-// placeholders for its own part of the batch; the runs of the compiled graph supply their bytes.
+// Adds the fields of a data set to a graph as placeholders. It is named after TF-Slim's
+// prefetch queue, but queues nothing. Each clone calls Dequeue once and gets placeholders
+// for its own part of the batch; the runs of the compiled graph supply their bytes.
 class InputQueue {
  public:
   explicit InputQueue(std::vector<FieldSpec> fields) : fields_(std::move(fields)) {}
@@ -82,8 +83,9 @@ struct ModelMetric {
 };
 
 struct ModelOutputs {
-  Output predictions;    // logits or values, [batch, ...]
-  Output loss;           // mean over the batch, without regularization; also in kLosses
+  Output predictions;  // logits or values, [batch, ...]
+  // Mean over the batch, without regularization; also in the graph's collection kLosses.
+  Output loss;
   Output correct_count;  // scalar float32; not valid for a regression
   std::vector<ModelMetric>
       metrics;  // there are at most 16, the same ones in training and evaluation

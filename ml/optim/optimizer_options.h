@@ -21,8 +21,10 @@ enum class OptimizerKind {
 
 // The hyperparameters of all update rules with their defaults, which are TensorFlow's (AdamW's
 // weight decay is PyTorch's). The learning rate is not here, because a schedule computes it for
-// every step. In the formulas, g is the gradient, lr the learning rate, and a prime marks the value
-// after the step.
+// every step. In the formulas, v is the variable, g the gradient, lr the learning rate, t the
+// number of the step from 1, and a prime marks the value after the step. The other primed letters
+// are slots, in the order of the last column, but u, lr_t and p are only abbreviations. Adam's slot
+// named v, the second moment, is s in the formula, because v is the variable.
 //
 // rule      formula                                                  slots (initial value)
 // sgd       v' = v - lr*g                                            -

@@ -22,9 +22,8 @@ struct SlotSpec {
 
 inline constexpr int kMaxSlots = 3;
 
-// One application of a rule to a range of n elements, which makes version s + 1 of them from
-// version s. All memory is borrowed. An output may be the same pointer as its input; otherwise no
-// two ranges may overlap.
+// One application of a rule to a range of n elements. All memory is borrowed. An output may be the
+// same pointer as its input; otherwise no two ranges may overlap.
 struct UpdateStep {
   int64_t step = 1;         // the number t of this update in the formulas, from 1
   float learning_rate = 0;  // finite, >= 0

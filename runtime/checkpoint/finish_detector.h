@@ -27,7 +27,8 @@ class FinishDetector {
 
   // Call it whenever the chief did not answer. Returns true once a new summary.json reports that
   // the run has finished, or if the chief has not answered for three leases and the newest
-  // checkpoint is at the end of this run file, because then nobody needs to start a chief again.
+  // checkpoint is at the last step that this run file asks for, because then nobody needs to start
+  // a chief again.
   bool IsOver();
 
  private:

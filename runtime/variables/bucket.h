@@ -29,8 +29,9 @@ namespace shoal {
 // from which the previous version is read until the next update.
 //
 // A row is stored from the update in which its key is admitted (TableOptions::min_count) until it
-// is idle (idle_updates). Until then the updates that touch its key are counted; a count that is
-// idle begins anew. The value of a row that is not stored follows from its key, so a read never
+// is idle: more than TableOptions::idle_updates updates of the bucket have not touched its key.
+// Before the admission the updates that touch a key are counted; when that key is idle, its count
+// starts from 0 again. The value of a row that is not stored follows from its key, so a read never
 // stores anything. Which rows are stored depends only on the updates so far.
 //
 // Only one thread at a time may use it.

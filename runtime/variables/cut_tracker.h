@@ -16,7 +16,8 @@ class CutTracker {
   void Reset(uint32_t num_slices);
 
   // Notes the request. Returns true if the slices that are at this version already must be cut now;
-  // the others are cut when they reach it.
+  // the others are cut when they reach it. Returns false if the cut was requested before, or if it
+  // is the newest cut that all slices have made.
   bool Ask(uint64_t version) { return asked_.insert(version).second && version != complete_; }
   bool IsAsked(uint64_t version) const { return !asked_.empty() && asked_.count(version) != 0; }
 

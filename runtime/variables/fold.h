@@ -10,9 +10,9 @@
 
 namespace shoal {
 
-// The arithmetic of adding contributions: one multiplication and one addition per element, so that
-// dividing a variable into slices does not change a bit of the result. Payloads are bytes of any
-// alignment.
+// Folding adds one contribution (a worker's gradient of a slice) to the sum of a step: one
+// multiplication and one addition per element, so that dividing a variable into slices does not
+// change a bit of the result. Payloads are bytes of any alignment.
 
 // The payload of a push.
 struct Payload {

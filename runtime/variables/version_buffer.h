@@ -70,10 +70,11 @@ class VersionBufferRef {
 };
 
 // Buffers of one size that are reused once only the pool holds them, so that a steady state does
-// not allocate. Superfluous buffers after a peak are deleted one by one, when more than one has
-// been free in many consecutive calls of Acquire. A buffer that is still referenced when the pool
-// is destroyed lives until its last reference is dropped. Only one thread at a time may call
-// Acquire; references may be dropped on any thread meanwhile.
+// not allocate. If more than one buffer, besides the one that is returned, was free in each of 100
+// consecutive Acquire calls, one of them is deleted, so the buffers of a peak go away one by one. A
+// buffer that is still referenced when the pool is destroyed lives until its last reference is
+// dropped. Only one thread at a time may call Acquire; references may be dropped on any thread
+// meanwhile.
 class VersionBufferPool {
  public:
   explicit VersionBufferPool(size_t num_floats) : num_floats_(num_floats) {}
