@@ -15,11 +15,38 @@ SOCKET = "SHOAL_PROGRAM_SOCKET"
 PARAMETERS = "SHOAL_PROGRAM_PARAMETERS"
 CONTRIBUTIONS = "SHOAL_PROGRAM_CONTRIBUTIONS"
 
+_GUARD = 1 << 20  # Bytes of addresses, not of memory.
+_MAP_FIXED, _MAP_NORESERVE = 0x10, 0x4000  # Of Linux on x86-64; older versions of Python do not name them.
+
 
 def _closed(error: OSError) -> ProgramError:
     return ProgramError(
         f"the connection with the worker is closed ({error.strerror}): has the program closed all files?"
     )
+
+
+def _map_between_guards(file: int, size: int) -> memoryview:
+    """Maps a file for reading and writing, with memory before and behind it that nobody may touch.
+
+    A write past its end is then a crash at that line. Without them, Python's own memory may lie behind it: such a write
+    changed it first, and the handler that prints the line of the crash did not work any more.
+    """
+    import ctypes  # It takes some milliseconds, and few processes come here.
+
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
+    behind = _GUARD + -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+    region = mmap.mmap(-1, behind + _GUARD, flags)  # It ends with the last view of it.
+    start = ctypes.addressof(ctypes.c_char.from_buffer(region))
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    both = mmap.PROT_READ | mmap.PROT_WRITE
+    if libc.mmap(start + _GUARD, size, both, mmap.MAP_SHARED | _MAP_FIXED, file, 0) != start + _GUARD:
+        raise OSError(ctypes.get_errno(), f"the memory of the gradients ({size} bytes) cannot be mapped")
+    for guard in (start, start + behind):
+        libc.mprotect(guard, _GUARD, 0)
+    return memoryview(region)[_GUARD : _GUARD + size]
 
 
 class Link:
@@ -65,11 +92,10 @@ class Link:
     def has_input(self) -> bool:
         return bool(select.select([self._socket], [], [], 0)[0])
 
-    def map(self, layout: _protocol.Layout) -> tuple[mmap.mmap, mmap.mmap]:
+    def map(self, layout: _protocol.Layout) -> tuple[mmap.mmap, memoryview]:
         """Maps the parameters for reading and the contributions for reading and writing."""
         parameters = mmap.mmap(self._files[0], layout.parameters_size, mmap.MAP_SHARED, mmap.PROT_READ)
-        contributions = mmap.mmap(self._files[1], layout.contributions_size, mmap.MAP_SHARED)
-        return parameters, contributions
+        return parameters, _map_between_guards(self._files[1], layout.contributions_size)
 
     def close(self) -> None:
         self._socket.close()

@@ -71,7 +71,7 @@ class Worker:
         self._contributing: dict[str, None] = {}  # The names of what a batch contributes to, in order.
         self._parameters: tuple[Arrays, Arrays] = ({}, {})
         self._contributions: tuple[Arrays, Arrays] = ({}, {})
-        self._memory: Optional[tuple[mmap.mmap, mmap.mmap]] = None  # Parameters and contributions.
+        self._memory: Optional[tuple[mmap.mmap, memoryview]] = None  # Parameters and contributions.
         self._finish: Optional[_protocol.Finish] = None
         self._called_at = place()
         self._left_at = ""

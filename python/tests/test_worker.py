@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -253,6 +254,22 @@ def test_parameters_cannot_be_written():
 
     with pytest.raises(ValueError, match="read-only"):
         play(program, lambda fake: fake.train(fake.handshake(), [0]))
+
+
+def test_contributions_are_between_memory_that_nobody_may_touch():
+    def program(worker):
+        declare(worker)
+        for work in worker:
+            address = work.gradients["w"].ctypes.data
+            regions = [line.split()[:2] for line in Path("/proc/self/maps").read_text().splitlines()]
+            places = [([int(end, 16) for end in region.split("-")], access) for region, access in regions]
+            at = next(i for i, ((begin, end), _) in enumerate(places) if begin <= address < end)
+            (before, _), ((begin, end), _), (behind, _) = around = places[at - 1 : at + 2]
+            assert (before[1], behind[0]) == (begin, end)
+            assert [access for _, access in around] == ["---p", "rw-s", "---p"]
+            work.done(0)
+
+    play(program, lambda fake: fake.train(fake.handshake(), [0]))
 
 
 @pytest.mark.parametrize(
