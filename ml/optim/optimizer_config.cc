@@ -105,6 +105,8 @@ absl::StatusOr<OptimizerOptions> OptimizerOptionsFrom(const v1::OptimizerConfig&
     options.*entry.option = parameters.GetReflection()->GetDouble(
         parameters, parameters.GetDescriptor()->FindFieldByName(entry.field));
   }
+  options.corrected_epsilon =
+      config.adam().corrected_epsilon() || config.adamw().corrected_epsilon();
   const absl::Status valid = ValidateOptimizerOptions(options);
   if (!valid.ok()) return valid;
   return options;

@@ -40,7 +40,8 @@ enum class OptimizerKind {
 // adam      m' = beta1*m + (1-beta1)*g;                              m (0), v (0)
 //           s' = beta2*s + (1-beta2)*g^2;
 //           lr_t = lr * sqrt(1 - beta2^t) / (1 - beta1^t);
-//           v' = v - lr_t*m' / (sqrt(s') + epsilon)
+//           v' = v - lr_t*m' / (sqrt(s') + epsilon_t);
+//           epsilon_t = epsilon, or epsilon * sqrt(1 - beta2^t) if corrected_epsilon
 // adamw     as adam, and v' loses lr*weight_decay*v as well          m (0), v (0)
 // ftrl      n' = n + g^2;                                            accumulator (0.1), linear (0)
 //           z' = z + g - (n'^-p - n^-p)/lr * v;
@@ -70,10 +71,11 @@ struct OptimizerOptions {
   bool rmsprop_centered = false;
 
   // Adam, AdamW. Epsilon is added outside the root of the uncorrected second moment ("epsilon
-  // hat").
+  // hat", as in TensorFlow), or of the corrected one (as in PyTorch and the paper's algorithm).
   double beta1 = 0.9;
   double beta2 = 0.999;
   double adam_epsilon = 1e-8;
+  bool corrected_epsilon = false;
   double weight_decay = 0.01;  // AdamW only
 
   // FTRL.

@@ -113,10 +113,10 @@ void SetAdamScalars(const OptimizerOptions& o, const UpdateStep& s, UpdateScalar
   SetDecay(o.beta1, c);
   c.decay2 = static_cast<float>(o.beta2);
   c.one_minus_decay2 = static_cast<float>(1 - o.beta2);
-  c.epsilon = static_cast<float>(o.adam_epsilon);
+  const double root = std::sqrt(1 - PortablePow(o.beta2, s.step));
+  c.epsilon = static_cast<float>(o.corrected_epsilon ? o.adam_epsilon * root : o.adam_epsilon);
   const double lr = s.learning_rate;
-  c.learning_rate = static_cast<float>(lr * std::sqrt(1 - PortablePow(o.beta2, s.step)) /
-                                       (1 - PortablePow(o.beta1, s.step)));
+  c.learning_rate = static_cast<float>(lr * root / (1 - PortablePow(o.beta1, s.step)));
   c.learning_rate_decay = static_cast<float>(lr * o.weight_decay);
 }
 

@@ -52,6 +52,14 @@ OptimizerOptions RegularizedFtrl(double power) {
   return options;
 }
 
+// With an epsilon that counts beside the gradients.
+OptimizerOptions CorrectedEpsilon(OptimizerKind kind) {
+  OptimizerOptions options = Options(kind);
+  options.adam_epsilon = 0.1;
+  options.corrected_epsilon = true;
+  return options;
+}
+
 std::vector<Case> Cases() {
   const std::vector<std::vector<float>> momentum = {{0.195, 1.8975, -1.799}};
   const std::vector<std::vector<float>> moments = {{0.0195, 0.18975, -0.1799},
@@ -88,6 +96,14 @@ std::vector<Case> Cases() {
        RegularizedFtrl(-0.7),
        {0.509199397, -0.598718717, 0.0740664261},
        {squares, {-2.92366984, 12.855313, -1.99900034}}},
+      {"adam_corrected_epsilon",
+       CorrectedEpsilon(OptimizerKind::kAdam),
+       {0.837503598, -2.05054599, 0.622408541},
+       moments},
+      {"adamw_corrected_epsilon",
+       CorrectedEpsilon(OptimizerKind::kAdamW),
+       {0.834736045, -2.04463769, 0.62084054},
+       moments},
   };
 }
 
@@ -339,6 +355,7 @@ TEST(UpdateRuleBitsTest, AreTheSameWithEveryCompilerAndMachine) {
     RunSteps(*rule, 1, 30, state);
     hash = Fnv1a(hash, state.value);
     for (const auto& slot : state.slots) hash = Fnv1a(hash, slot);
+    printf("%s %lu\n", c.name.c_str(), hash);
   }
   EXPECT_EQ(hash, 7288796249720863808u)
       << "a change of these bits breaks resuming from older checkpoints";

@@ -158,6 +158,9 @@ class Optimizer:
                     )
             elif entry.name == "groups":
                 self._check_groups()
+            elif isinstance(entry.default, bool):
+                if not isinstance(value, bool):
+                    raise ProgramError(f"{type(self).__name__}: {entry.name} is {value!r}; it must be True or False")
             else:
                 _check_number(type(self).__name__, entry.name, value)
         for name in ("momentum", "rho", "decay", "beta1", "beta2", "moving_average_decay"):
@@ -226,11 +229,18 @@ class RMSProp(Optimizer):
 
 @dataclass(frozen=True)
 class Adam(Optimizer):
+    """Adam.
+
+    corrected_epsilon: epsilon is added to the root of the corrected second moment, as PyTorch does, and not to that of
+    the uncorrected one, as TensorFlow and Keras do.
+    """
+
     rule: ClassVar[str] = "adam"
     learning_rate: float = 0.001
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-8
+    corrected_epsilon: bool = False
 
 
 @dataclass(frozen=True)
@@ -243,6 +253,7 @@ class AdamW(Optimizer):
     beta2: float = 0.999
     epsilon: float = 1e-8
     weight_decay: float = 0.01
+    corrected_epsilon: bool = False
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,9 @@ class NumpyPs:
             m = f(o.beta1) * self._slot(name, "m", v) + f(1 - o.beta1) * g
             s = f(o.beta2) * self._slot(name, "s", v) + f(1 - o.beta2) * g * g
             self.slots[name, "m"], self.slots[name, "s"] = m, s
-            rate = f(learning_rate * np.sqrt(1 - o.beta2**self.step) / (1 - o.beta1**self.step))
+            root = np.sqrt(1 - o.beta2**self.step)
+            rate = f(learning_rate * root / (1 - o.beta1**self.step))
+            epsilon = f(o.epsilon * root if o.corrected_epsilon else o.epsilon)
             decay = f(learning_rate * weight_decay) * v if o.rule == "adamw" else f(0)
-            return v - rate * m / (np.sqrt(s) + f(o.epsilon)) - decay
+            return v - rate * m / (np.sqrt(s) + epsilon) - decay
         raise AssertionError(o.rule)

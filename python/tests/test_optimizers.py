@@ -1,6 +1,7 @@
 """The optimizers are those of the run file, with its defaults; both are read from the sources."""
 
 import dataclasses
+import json
 import re
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def default_in_cpp(rule, field):
     for name in (prefixed, field):
         found = re.search(rf"^  (?:double|bool) {name} = ([-\w.]+);", OPTIONS, re.M)
         if found:
-            return float(found.group(1))
+            return json.loads(found.group(1))
     raise AssertionError(f"{rule}.{field} is not in optimizer_options.h")
 
 
@@ -85,6 +86,7 @@ def test_settings_are_text_of_a_run_file():
         "optimizer { learning_rate: 0.001 adam { beta1: 0.9 beta2: 0.999 epsilon: 1e-08 } "
         "schedule { kind: KIND_COSINE warmup_steps: 5 } clip_by_global_norm: 1 }"
     )
+    assert "epsilon: 1e-08 corrected_epsilon: true }" in shoal.Adam(corrected_epsilon=True).settings()
     steps = shoal.Step(boundary=[10, 20], value=[0.5, 0.25])
     assert "boundary: 10 boundary: 20 value: 0.5 value: 0.25" in shoal.SGD(schedule=steps).settings()
     groups = [
@@ -106,6 +108,8 @@ def test_settings_are_text_of_a_run_file():
         (lambda: shoal.Adam(float("nan")), "learning_rate is nan"),
         (lambda: shoal.Momentum(0.1, momentum=1.0), "momentum is 1.0; it must be below 1"),
         (lambda: shoal.Momentum(0.1, 0.9), "schedule is a float"),
+        (lambda: shoal.Momentum(0.1, nesterov=2), "Momentum: nesterov is 2; it must be True or False"),
+        (lambda: shoal.AdamW(corrected_epsilon=1e-8), "AdamW: corrected_epsilon is 1e-08; it must be True or False"),
         (lambda: shoal.Adam(groups=shoal.Group("a")), "Adam: groups is a Group; it must be a list of shoal.Group"),
         (lambda: shoal.Adam(groups=["a"]), "Adam: a group is a str; it must be a shoal.Group"),
         (lambda: shoal.Group(""), "Group: variables is ''; it must be an expression"),

@@ -46,8 +46,6 @@ def from_torch(
     model: gives the parameters their names, which groups with another learning rate or weight decay need. Other options
     must not differ between groups.
     schedule: how the learning rate changes. A scheduler of PyTorch is refused, since nobody would follow it.
-    Adam and AdamW add epsilon to the uncorrected second moment, PyTorch to the corrected one: the results differ by
-    less than 1e-5 of an update, as long as gradients are large against epsilon.
     """
     name = type(optimizer).__name__
     if any("initial_lr" in group for group in optimizer.param_groups):
@@ -100,11 +98,10 @@ def _convert(name: str, base: _Group) -> optimizers.Optimizer:
         beta1, beta2 = group["betas"]
         if group.get("amsgrad"):
             raise ProgramError(f"{name}: amsgrad is not possible; use {name} without it")
+        moments: dict[str, Any] = dict(beta1=beta1, beta2=beta2, epsilon=group["eps"], corrected_epsilon=True)
         if name == "AdamW" or group.get("decoupled_weight_decay"):
-            return optimizers.AdamW(
-                learning_rate, beta1=beta1, beta2=beta2, epsilon=group["eps"], weight_decay=base.weight_decay
-            )
-        return optimizers.Adam(learning_rate, beta1=beta1, beta2=beta2, epsilon=group["eps"])
+            return optimizers.AdamW(learning_rate, weight_decay=base.weight_decay, **moments)
+        return optimizers.Adam(learning_rate, **moments)
     if name == "Adagrad":
         _refuse(name, group, "lr_decay")
         return optimizers.Adagrad(

@@ -124,6 +124,11 @@ def test_an_area_under_the_curve_takes_tensors_and_parts_of_a_batch():
         assert result.metrics["sure"] == (counts[counts[:, 0] >= 98304, 1:].sum(), 8)
 
 
+def of_any_size(generator, shape):
+    """Gradients from 1e-10 to 1: epsilon counts beside the smallest ones."""
+    return (generator.normal(size=shape) * 10.0 ** generator.uniform(-10, 0, size=shape)).astype(np.float32)
+
+
 @pytest.mark.parametrize("name", list(OPTIMIZERS))
 def test_converted_optimizers_agree_over_100_steps(name):
     reference = mlp()
@@ -133,7 +138,7 @@ def test_converted_optimizers_agree_over_100_steps(name):
     ps = NumpyPs(converted, values, dict.fromkeys(values, 1))
     generator = np.random.default_rng(0)
     for _ in range(100):
-        gradients = {n: generator.normal(size=v.shape).astype(np.float32) for n, v in values.items()}
+        gradients = {n: of_any_size(generator, v.shape) for n, v in values.items()}
         for n, parameter in reference.named_parameters():
             parameter.grad = torch.from_numpy(gradients[n])
         optimizer.step()
@@ -196,7 +201,7 @@ def test_parameter_groups_agree_over_100_steps(name, split, frozen):
     ps = NumpyPs(converted, values, {n: 1 if p.requires_grad else 3 for n, p in reference.named_parameters()})
     generator = np.random.default_rng(0)
     for _ in range(100):
-        gradients = {n: generator.normal(size=v.shape).astype(np.float32) for n, v in values.items()}
+        gradients = {n: of_any_size(generator, v.shape) for n, v in values.items()}
         for n, parameter in reference.named_parameters():
             parameter.grad = torch.from_numpy(gradients[n]) if parameter.requires_grad else None
         optimizer.step()
