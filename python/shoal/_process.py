@@ -13,6 +13,7 @@ import shutil
 import signal
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, NoReturn, Optional
@@ -76,7 +77,17 @@ def explain_silence(run_file: str) -> None:
     found = re.search(r"^\s*wait_seconds:\s*(\d+)", run_file, re.MULTILINE)
     patience = int(found[1]) if found else 60  # Seconds; the default of a worker.
     if patience > 0:
-        faulthandler.dump_traceback_later(0.75 * patience)
+        # The worker waits for 0.8 of it, counted from the start of this process.
+        faulthandler.dump_traceback_later(max(0.1, 2 / 3 * patience - _age()))
+
+
+def _age() -> float:
+    """The seconds since this process was started, also those before Python ran; 0 if the system does not tell."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        with open("/proc/self/stat", "rb") as file:
+            start = int(file.read().rpartition(b")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+        return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - start)
+    return 0.0
 
 
 # Schedulers send these to all processes of a run. It makes a last checkpoint then, for which it needs the programs, and

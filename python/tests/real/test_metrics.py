@@ -8,14 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_runs import environment, programs, wait_for_step  # noqa: F401
+from test_runs import HOLD, environment, held, process_of, programs, wait_for_step  # noqa: F401
 
 import shoal
 from shoal import _safetensors
 
 # A logistic regression that reports a mean with weights of its own, and two areas under curves.
-PROGRAM = """\
-import time
+PROGRAM = HOLD + """\
 import numpy as np
 import shoal
 worker = shoal.Worker()
@@ -25,6 +24,7 @@ y = x @ np.arange(5) + random.normal(size=1600) > 0
 worker.declare([shoal.Variable("w", initial=np.zeros(5))], examples=400, test_examples=1200, batch_size=20, epochs=2,
                optimizer=shoal.Adam(0.05), metrics=["accuracy", "margin", "auc", shoal.AUC("auc_even")])
 for work in worker:
+    hold(work)
     time.sleep(0.02)
     rows = work.indices if work.is_training else work.indices + 400
     p = 1 / (1 + np.exp(-(x[rows] @ work.parameters["w"])))
@@ -49,18 +49,19 @@ def exact_area(scores, labels):
     return (above > 0).mean() + (above == 0).mean() / 2
 
 
-def test_metrics_do_not_depend_on_the_number_of_tasks_or_on_kills(tmp_path):
+def test_metrics_do_not_depend_on_the_number_of_tasks_or_on_kills(tmp_path, held):  # noqa: F811
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     flags = ["--replicas_to_aggregate=2", "--save_every=7", "--eval_every=5"]
     calm = shoal.launch(str(program), ps=1, workers=1, out=str(tmp_path / "calm"), flags=flags)
     summary = calm.wait(240)
+    release = held(13)
     wild = shoal.launch(str(program), ps=2, workers=3, out=str(tmp_path / "wild"), flags=flags)
     wait_for_step(wild, 4)
     os.kill(next(programs(wild, 0)), signal.SIGKILL)
     wait_for_step(wild, 9)
-    (process,) = (entry["process_id"] for entry in wild.status()["tasks"] if entry["task"] == "ps/1")
-    os.kill(process, signal.SIGKILL)
+    os.kill(process_of(wild, "ps/1"), signal.SIGKILL)
+    release.unlink()
     assert wild.wait(240)["status"] == "finished"
     of_calm, of_wild = calm.metrics(), wild.metrics()
     assert len(of_calm["step"]) == 20

@@ -25,9 +25,9 @@ OTHERS = DECLARE.replace('"w"', 'f"w{worker.index}"').replace("epochs=1", "epoch
 MISUSE = {
     "no work is asked for in time": (
         HEAD + "time.sleep(600)\n",
-        ("--set", "cluster.wait_seconds=8"),
+        ("--set", "cluster.wait_seconds=12"),
         138,
-        ["train.py did not declare its variables (DECLARE) within 6.4s of its start", 'train.py", line 5 in'],
+        ["train.py did not declare its variables (DECLARE) within 9.6s of its start", 'train.py", line 5 in'],
         [],
     ),
     "no work is asked for after the declaration": (

@@ -47,7 +47,8 @@ def process_of(run, kind, number):
         if kind == "program":
             return next(programs(run, number), None)
         task = f"{kind}/{number}"
-        return next((entry["process_id"] for entry in run.status()["tasks"] if entry["task"] == task), None)
+        # A run that is over has no tasks.
+        return next((e["process_id"] for e in run.status().get("tasks", ()) if e["task"] == task), None)
     return None
 
 

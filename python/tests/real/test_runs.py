@@ -18,9 +18,18 @@ PYTHON = Path(shoal.__file__).parents[1]
 LINEAR = str(PYTHON / "examples/linear_numpy.py")
 SAME_STEPS = ["--replicas_to_aggregate=2"]
 
+# The beginning of programs that wait at the step $HOLD_AT while the file $HOLD is there: on a busy machine a run would be
+# over before a test has found the process that it kills.
+HOLD = """\
+import os, time
+def hold(work):
+    at = int(os.environ.get("HOLD_AT", 1 << 40))
+    while work.is_training and work.step >= at and os.path.exists(os.environ["HOLD"]):
+        time.sleep(0.01)
+"""
+
 # A small computation that takes a moment, so that it can be killed in the middle.
-SLOW = """\
-import sys, time
+SLOW = HOLD + """\
 import numpy as np
 import shoal
 worker = shoal.Worker()
@@ -28,6 +37,7 @@ x = np.random.default_rng(0).normal(size=(600, 5))
 worker.declare([shoal.Variable("w", initial=np.ones(5)), shoal.Variable("mean", (5,), kind="assign")], examples=600,
                test_examples=10, optimizer=shoal.Adam(0.01), batch_size=10, epochs=2, prefetch=4)
 for work in worker:
+    hold(work)
     time.sleep(0.02)
     worker.announcements()
     rows = x[work.indices] + work.generator.normal(size=(len(work.indices), 5)) * 0.01
@@ -47,6 +57,21 @@ def environment(monkeypatch):
 
 
 @pytest.fixture
+def held(tmp_path, monkeypatch):
+    """Runs that are launched after held(STEP) wait at this step until the file that it returns is removed."""
+    path = tmp_path / "hold"
+
+    def at(step):
+        path.touch()
+        monkeypatch.setenv("HOLD", str(path))
+        monkeypatch.setenv("HOLD_AT", str(step))
+        return path
+
+    yield at
+    path.unlink(missing_ok=True)
+
+
+@pytest.fixture
 def slow(tmp_path):
     path = tmp_path / "slow.py"
     path.write_text(SLOW)
@@ -62,6 +87,10 @@ def wait_for_step(run, step):
     while len(run.metrics().get("step", ())) < step:
         assert time.monotonic() < end, Path(run.directory, "launch.log").read_text()
         time.sleep(0.02)
+
+
+def process_of(run, task):
+    return next(entry["process_id"] for entry in run.status()["tasks"] if entry["task"] == task)
 
 
 def programs(run, worker):
@@ -134,23 +163,26 @@ def test_the_bytes_do_not_depend_on_the_number_of_tasks(slow, tmp_path, referenc
     assert variables(run) == reference
 
 
-def test_a_program_that_is_killed_changes_no_byte(slow, tmp_path, reference):
+def test_a_program_that_is_killed_changes_no_byte(slow, tmp_path, reference, held):
+    release = held(35)
     run = shoal.launch(slow, ps=2, workers=2, out=str(tmp_path / "run"), flags=SAME_STEPS)
     for step, worker in ((5, 0), (25, 1)):
         wait_for_step(run, step)
         (process,) = programs(run, worker)
         os.kill(process, signal.SIGKILL)
+    release.unlink()
     run.wait(120)
     assert "worker/0 died" in Path(run.directory, "launch.log").read_text()
     assert variables(run) == reference
 
 
-def test_a_worker_and_a_ps_that_are_killed_change_no_byte(slow, tmp_path, reference):
+def test_a_worker_and_a_ps_that_are_killed_change_no_byte(slow, tmp_path, reference, held):
+    release = held(30)
     run = shoal.launch(slow, ps=2, workers=2, out=str(tmp_path / "run"), flags=[*SAME_STEPS, "--save_every=7"])
     for step, task in ((10, "worker/0"), (20, "ps/1")):
         wait_for_step(run, step)
-        (process,) = (entry["process_id"] for entry in run.status()["tasks"] if entry["task"] == task)
-        os.kill(process, signal.SIGKILL)
+        os.kill(process_of(run, task), signal.SIGKILL)
+    release.unlink()
     run.wait(120)
     output = Path(run.directory, "launch.log").read_text()
     assert "worker/0 died" in output
@@ -254,6 +286,6 @@ def test_a_misuse_ends_the_run_with_the_line_of_the_program(tmp_path):
     path = tmp_path / "train.py"
     path.write_text(SLOW.replace("2 * rows.T @ error / len(rows)", "error"))
     run = shoal.launch(str(path), ps=1, workers=1, out=str(tmp_path / "run"))
-    with pytest.raises(shoal.CommandError, match=r"train.py:14: the contribution to w has the shape \(10,\)"):
+    with pytest.raises(shoal.CommandError, match=r"train.py:19: the contribution to w has the shape \(10,\)"):
         run.wait(120)
     assert run._process.returncode == 78

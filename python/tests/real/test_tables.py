@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_runs import PYTHON, SAME_STEPS, programs, variables, wait_for_step
+from test_runs import HOLD, PYTHON, SAME_STEPS, held, process_of, programs, variables, wait_for_step  # noqa: F401
 
 import shoal
 
 # Logistic regression on sums of rows. Examples have 1 to 4 items, which are far apart, and a user of a second table.
-CLICKS = """\
-import sys, time
+CLICKS = HOLD + """\
+import sys
 import numpy as np
 import shoal
 
@@ -31,6 +31,7 @@ worker.declare([shoal.Variable("bias"), shoal.Variable("top", initial=np.ones(3)
                test_examples=100, optimizer=shoal.Adagrad(0.1), batch_size=10, epochs=2, prefetch=4, metrics=["auc"])
 announced = {}
 for work in worker:
+    hold(work)
     time.sleep(PAUSE)
     announced.update({(batch.epoch, batch.index): batch for batch in worker.announcements()})
     index = work.indices if work.is_training else work.indices + 500
@@ -112,15 +113,16 @@ def test_the_bytes_of_rows_do_not_depend_on_the_number_of_tasks(clicks, tmp_path
 
 
 @pytest.mark.parametrize("args", [["0.05"], ["0.05", "ahead"]])
-def test_killed_programs_workers_and_ps_change_no_row(clicks, tmp_path, reference, args):
+def test_killed_programs_workers_and_ps_change_no_row(clicks, tmp_path, reference, args, held):  # noqa: F811
+    release = held(25)
     run = shoal.launch(clicks, ps=2, workers=2, args=args, out=str(tmp_path / "run"), flags=SAME_STEPS)
     wait_for_step(run, 5)
     for pid in programs(run, 1):
         os.kill(pid, signal.SIGKILL)
     for step, task in ((12, "worker/0"), (18, "ps/1")):
         wait_for_step(run, step)
-        (process,) = (entry["process_id"] for entry in run.status()["tasks"] if entry["task"] == task)
-        os.kill(process, signal.SIGKILL)
+        os.kill(process_of(run, task), signal.SIGKILL)
+    release.unlink()
     run.wait(180)
     output = Path(run.directory, "launch.log").read_text()
     assert "worker/0 died" in output
