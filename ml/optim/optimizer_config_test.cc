@@ -45,7 +45,8 @@ TEST(OptimizerConfigTest, SetFieldsReplaceDefaults) {
   EXPECT_EQ(adam.beta2, OptimizerOptions().beta2);
   EXPECT_EQ(adam.adam_epsilon, 1);
   EXPECT_FALSE(adam.corrected_epsilon);
-  for (const char* text : {"adam { corrected_epsilon: true }", "adamw { corrected_epsilon: true }"}) {
+  for (const char* text :
+       {"adam { corrected_epsilon: true }", "adamw { corrected_epsilon: true }"}) {
     EXPECT_TRUE(OptimizerOptionsFrom(Parse(text)).value().corrected_epsilon) << text;
   }
   EXPECT_EQ(OptimizerOptionsFrom(Parse("ftrl { l1: 0.5 }")).value().ftrl_l1, 0.5);

@@ -52,7 +52,7 @@ OptimizerOptions RegularizedFtrl(double power) {
   return options;
 }
 
-// With an epsilon that counts beside the gradients.
+// Returns options with an epsilon that matters beside the gradients.
 OptimizerOptions CorrectedEpsilon(OptimizerKind kind) {
   OptimizerOptions options = Options(kind);
   options.adam_epsilon = 0.1;

@@ -14,7 +14,9 @@ import shoal
 from shoal import _safetensors
 
 # A logistic regression that reports a mean with weights of its own, and two areas under curves.
-PROGRAM = HOLD + """\
+PROGRAM = (
+    HOLD
+    + """\
 import numpy as np
 import shoal
 worker = shoal.Worker()
@@ -41,6 +43,7 @@ for work in worker:
         },
     )
 """
+)
 NAMES = ("margin", "auc", "auc_even", "eval_margin", "eval_auc", "eval_auc_even", "loss", "accuracy", "eval_loss")
 
 

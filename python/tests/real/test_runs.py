@@ -18,8 +18,8 @@ PYTHON = Path(shoal.__file__).parents[1]
 LINEAR = str(PYTHON / "examples/linear_numpy.py")
 SAME_STEPS = ["--replicas_to_aggregate=2"]
 
-# The beginning of programs that wait at the step $HOLD_AT while the file $HOLD is there: on a busy machine a run would be
-# over before a test has found the process that it kills.
+# The beginning of programs that wait at the step $HOLD_AT while the file $HOLD is there: on a busy machine a run would
+# be over before a test has found the process that it kills.
 HOLD = """\
 import os, time
 def hold(work):
@@ -29,7 +29,9 @@ def hold(work):
 """
 
 # A small computation that takes a moment, so that it can be killed in the middle.
-SLOW = HOLD + """\
+SLOW = (
+    HOLD
+    + """\
 import numpy as np
 import shoal
 worker = shoal.Worker()
@@ -48,6 +50,7 @@ for work in worker:
         work.gradients["mean"] = rows.mean(0) + 0.9 * work.parameters["mean"]
     work.done(np.sum(error ** 2))
 """
+)
 
 
 @pytest.fixture(autouse=True)

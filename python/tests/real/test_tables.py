@@ -13,7 +13,9 @@ from test_runs import HOLD, PYTHON, SAME_STEPS, held, process_of, programs, vari
 import shoal
 
 # Logistic regression on sums of rows. Examples have 1 to 4 items, which are far apart, and a user of a second table.
-CLICKS = HOLD + """\
+CLICKS = (
+    HOLD
+    + """\
 import sys
 import numpy as np
 import shoal
@@ -56,6 +58,7 @@ for work in worker:
             work.look_ahead(batch, {"item": items[batch.indices], "user": users[batch.indices]})
     work.done(loss.sum(), metrics={"auc": (p, labels[index])})
 """
+)
 
 
 @pytest.fixture(autouse=True)
