@@ -17,6 +17,8 @@ namespace {
 constexpr size_t kFirstCapacity = 256;  // one page
 constexpr size_t kMovedPerInsertion = 16;
 constexpr size_t kGroup = 32;
+// The entries of a piece of old memory, 2 MiB, that the system gets back at once.
+constexpr size_t kPiece = (size_t{2} << 20) / sizeof(RowIndex::Entry);
 // Marks an entry whose key was erased: probes continue behind it.
 constexpr uint32_t kErased = UINT32_MAX;
 
@@ -69,9 +71,9 @@ size_t RowIndex::FindHome(uint64_t key, size_t capacity) {
   return static_cast<size_t>((static_cast<unsigned __int128>(mixed) * capacity) >> 64);
 }
 
-const RowIndex::Entry* RowIndex::FindIn(const Part& part, uint64_t key) {
+const RowIndex::Entry* RowIndex::FindIn(const Part& part, size_t first, uint64_t key) {
   if (part.capacity == 0) return nullptr;
-  for (size_t i = FindHome(key, part.capacity);;) {
+  for (size_t i = std::max(first, FindHome(key, part.capacity));;) {
     const Entry& entry = part.entries[i];
     if (entry.key == key && IsUsed(entry)) return &entry;
     if (IsFree(entry)) return nullptr;
@@ -80,8 +82,9 @@ const RowIndex::Entry* RowIndex::FindIn(const Part& part, uint64_t key) {
 }
 
 const RowIndex::Entry* RowIndex::Find(uint64_t key) const {
-  const Entry* const found = FindIn(new_, key);
-  return found != nullptr || ABSL_PREDICT_TRUE(old_.capacity == 0) ? found : FindIn(old_, key);
+  const Entry* const found = FindIn(new_, 0, key);
+  return found != nullptr || ABSL_PREDICT_TRUE(old_.capacity == 0) ? found
+                                                                   : FindIn(old_, moved_, key);
 }
 
 void RowIndex::Find(absl::Span<const uint64_t> keys, const Entry** entries) const {
@@ -140,7 +143,8 @@ void RowIndex::Clear() {
 // which has room for half as many keys again, is full.
 void RowIndex::MoveSome() {
   if (ABSL_PREDICT_TRUE(old_.capacity == 0)) return;
-  const size_t end = std::min(moved_ + kMovedPerInsertion, old_.capacity);
+  const size_t begin = moved_;
+  const size_t end = std::min(begin + kMovedPerInsertion, old_.capacity);
   for (; moved_ < end; ++moved_) {
     Entry& entry = old_.entries[moved_];
     if (!IsUsed(entry)) continue;
@@ -152,6 +156,9 @@ void RowIndex::MoveSome() {
   if (moved_ == old_.capacity) {
     FreePart(&old_);
     moved_ = 0;
+  } else if (moved_ / kPiece > begin / kPiece) {
+    // To unmap a large part at once would take many milliseconds.
+    madvise(old_.entries + begin / kPiece * kPiece, kPiece * sizeof(Entry), MADV_DONTNEED);
   }
 }
 

@@ -15,7 +15,7 @@ namespace shoal {
 //
 // The index grows by moving a few entries with every insertion, so no insertion takes long: it may
 // map new memory, which the kernel clears page by page when it is first used, but it never moves
-// all entries at once. Not thread-safe.
+// all entries at once, and it returns the old memory in pieces of 2 MiB. Not thread-safe.
 class RowIndex {
  public:
   struct Entry {
@@ -62,10 +62,11 @@ class RowIndex {
   // Calls visit(entry) for every key, in no particular order. `visit` must not change the index.
   template <typename Visit>
   void ForEach(Visit visit) const {
-    for (const Part* part : {&new_, &old_}) {
-      for (size_t i = 0; i < part->capacity; ++i) {
-        if (IsUsed(part->entries[i])) visit(part->entries[i]);
-      }
+    for (size_t i = 0; i < new_.capacity; ++i) {
+      if (IsUsed(new_.entries[i])) visit(new_.entries[i]);
+    }
+    for (size_t i = moved_; i < old_.capacity; ++i) {
+      if (IsUsed(old_.entries[i])) visit(old_.entries[i]);
     }
   }
 
@@ -93,13 +94,16 @@ class RowIndex {
   static Part NewPart(size_t capacity);
   static void FreePart(Part* part);
   static size_t FindHome(uint64_t key, size_t capacity);
-  static const Entry* FindIn(const Part& part, uint64_t key);
+  // Looks at entries from `first` on only.
+  static const Entry* FindIn(const Part& part, size_t first, uint64_t key);
   static Entry* InsertInto(Part* part, const Entry& entry);
   void MoveSome();
   void Grow();
 
   Part new_;
-  Part old_;  // entries [moved_, capacity) still have to move to new_
+  // Entries [moved_, capacity) still have to move to new_. The memory of those before may be given
+  // back; it reads as zeros.
+  Part old_;
   size_t moved_ = 0;
   size_t left_ = 0;  // the keys that old_ still holds
   size_t size_ = 0;

@@ -48,6 +48,25 @@ TEST(RowIndexTest, AnswersAsAMapDoesWhileItGrowsAndShrinks) {
   }
 }
 
+TEST(RowIndexTest, FindsAllKeysWhileALargeIndexGrows) {
+  constexpr uint64_t kKeys = 900000;  // The memory that the last growth leaves has several pieces.
+  RowIndex index;
+  const auto check = [&index](uint64_t keys) {
+    for (uint64_t key = 0; key < keys; ++key) {
+      const RowIndex::Entry* const entry = index.Find(key * 7919);
+      ASSERT_TRUE(entry != nullptr && entry->row() == key) << key << " of " << keys;
+      ASSERT_EQ(index.Find(key * 7919 + 1), nullptr) << key << " of " << keys;
+    }
+  };
+  for (uint64_t key = 0; key < kKeys; ++key) {
+    index.Insert(key * 7919, static_cast<uint32_t>(key), 1);
+    if (key % 60000 == 59999) check(key + 1);
+  }
+  uint64_t visited = 0;
+  index.ForEach([&visited](const RowIndex::Entry&) { ++visited; });
+  EXPECT_EQ(visited, kKeys);
+}
+
 TEST(RowIndexTest, FindsManyKeysAtOnce) {
   RowIndex index;
   std::vector<uint64_t> keys;
