@@ -157,7 +157,7 @@ void RowIndex::MoveSome() {
     FreePart(&old_);
     moved_ = 0;
   } else if (moved_ / kPiece > begin / kPiece) {
-    // To unmap a large part at once would take many milliseconds.
+    // The kernel needs many milliseconds to unmap a large part at once.
     madvise(old_.entries + begin / kPiece * kPiece, kPiece * sizeof(Entry), MADV_DONTNEED);
   }
 }
