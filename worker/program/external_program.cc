@@ -31,7 +31,8 @@ constexpr char kNoHello[] =
     "docs/compute_program.md in another language";
 
 constexpr char kReadOnly[] =
-    "; a write to parameters ends a program like this, since they are for reading only, and so does "
+    "; a write to parameters ends a program like this, since they are for reading only, and so "
+    "does "
     "a write past the memory of gradients";
 
 // The longest time for a program to end after the FINISH of a worker that failed.
