@@ -37,7 +37,7 @@ std::string DescribeCommit(absl::string_view stamped) {
   const absl::string_view digits = stamped.substr(0, 40);
   bool is_commit = digits.size() == 40;
   for (const char digit : digits) is_commit = is_commit && absl::ascii_isxdigit(digit);
-  return is_commit ? absl::StrCat("commit ", stamped) : "an unrecorded commit";
+  return is_commit ? absl::StrCat("commit ", stamped) : "a commit that was not recorded";
 }
 
 std::string DescribeBuild() {

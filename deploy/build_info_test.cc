@@ -20,13 +20,13 @@ TEST(BuildInfoTest, NamesAStampedCommit) {
 TEST(BuildInfoTest, SaysThatABuildWithoutAStampRecordsNoCommit) {
   for (const char* text :
        {"", "redacted", "0", "an odd text that has more than forty characters"}) {
-    EXPECT_EQ(DescribeCommit(text), "an unrecorded commit") << text;
+    EXPECT_EQ(DescribeCommit(text), "a commit that was not recorded") << text;
   }
 }
 
 TEST(BuildInfoTest, NamesTheCompilerTheLibrariesAndTheProtocols) {
   const std::string text = DescribeBuild();
-  EXPECT_THAT(text, HasSubstr("built from an unrecorded commit with "));
+  EXPECT_THAT(text, HasSubstr("built from a commit that was not recorded with "));
   EXPECT_THAT(
       text.substr(text.find('\n') + 1),
       MatchesRegex("libraries: oneDNN [0-9.]+, gRPC [0-9.]+, Protobuf [0-9.]+, glibc [0-9.]+\n"

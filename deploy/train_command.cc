@@ -141,15 +141,8 @@ absl::Status RunAsProcesses(const TrainRoles& roles, const TaskOptions& options,
 }
 
 void PrintFinished(FileSystem* file_system, const v1::RunConfig& run, const std::string& command) {
-  const absl::StatusOr<Summary> summary = ReadSummary(file_system, run.out());
-  if (summary.ok() && run.max_steps() > 0 && summary->steps > run.max_steps()) {
-    std::printf(
-        "This run has made %lu steps, more than --max_steps=%lu; nothing was trained. To train on, "
-        "name a higher number.\n",
-        static_cast<unsigned long>(summary->steps), static_cast<unsigned long>(run.max_steps()));
-    return;
-  }
   std::printf("This run had already finished.\n");
+  const absl::StatusOr<Summary> summary = ReadSummary(file_system, run.out());
   if (summary.ok()) {
     PrintSummary(*summary, run, command);
   } else {
@@ -346,9 +339,8 @@ absl::StatusOr<v1::RunConfig> ResolveTrainRun(const CommandLine& line,
                                               const std::string& working_directory, absl::Time now,
                                               int process_id) {
   if (!line.arguments.empty()) {
-    return InvalidField(
-        line.arguments[0],
-        "is not a flag; name a run file with --run=FILE, a program with --program=FILE");
+    return InvalidField(line.arguments[0],
+                        "is not a flag; this command takes only flags, see --help");
   }
   RETURN_IF_ERROR(CheckRunGiven(line));
   v1::RunConfig run = line.run;

@@ -11,12 +11,10 @@ namespace {
 
 constexpr char kExitCodes[] =
     "\n"
-    "Exit codes: 0 done; 1 an error in Shoal or in the program; 2 no such command; 64 a flag or "
-    "the\n"
-    "run file is wrong; 65 a data file or a checkpoint is damaged; 78 something that the run "
-    "needs\n"
-    "is missing or does not fit (a file, a directory, memory, the model); 130, 143 stopped by a\n"
-    "signal after a checkpoint; 138 a task was lost, and the same command resumes the run.\n";
+    "Exit codes: 0 done; 1 internal error; 2 bad command; 64 bad flags or run file; 65 damaged "
+    "data;\n"
+    "78 the configuration does not fit; 130, 143 stopped by a signal after a checkpoint; 138 "
+    "restart.\n";
 
 }  // namespace
 

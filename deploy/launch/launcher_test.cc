@@ -117,8 +117,9 @@ TEST_F(LauncherTest, AWorkerIsGivenUpAfterThreeRestartsAndTheOthersContinue) {
                    " while kill -0 $pid 2>/dev/null; do sleep 0.01; done; exit 0;; esac"),
             absl::OkStatus());
   EXPECT_EQ(Starts("worker-0"), 4);
-  EXPECT_THAT(printed_, HasSubstr("worker/0 died (exit code 1 (failed)) after 3 restarts; the "
-                                  "others continue without it"));
+  EXPECT_THAT(printed_,
+              HasSubstr("worker/0 died (exit code 1 (internal error)) after 3 restarts; the "
+                        "others continue without it"));
 }
 
 TEST_F(LauncherTest, RestartsBeforeALongLifeDoNotCount) {
@@ -145,7 +146,7 @@ TEST_F(LauncherTest, WithTheLastWorkerTheRunEndsByTheChiefAndNamesItAndTheCheckp
       " chief-0) await stop; cp $dir/chiefs_summary $dir/summary.json; touch $dir/over; exit 143;;"
       " *) await over; touch $dir/saved;; esac");
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
-  EXPECT_THAT(status.message(), HasSubstr("worker/0 ended the run: exit code 1 (failed): "
+  EXPECT_THAT(status.message(), HasSubstr("worker/0 ended the run: exit code 1 (internal error): "
                                           "out of luck; see "));
   EXPECT_THAT(status.message(), HasSubstr("; resume from /checkpoints/ckpt-20"));
   EXPECT_THAT(printed_, HasSubstr("after 3 restarts and no worker is left"));

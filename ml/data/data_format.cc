@@ -286,10 +286,9 @@ absl::Status CheckHoldsFormat(v1::DataConfig::Format format, const v1::DataConfi
   }
   const std::string wanted = FormatName(format);
   if (found.empty()) {
-    return absl::NotFoundError(absl::StrCat(
-        "data.directory: ", directory, " holds no ", wanted, " data",
-        format == v1::DataConfig::FORMAT_IMAGE_FOLDER ? " (train/CLASS/ with images)" : "",
-        ", which data.format asks for", HintFor(*files, directory, *names)));
+    return absl::NotFoundError(absl::StrCat("data.directory: ", directory, " holds no ", wanted,
+                                            " data, which data.format asks for",
+                                            HintFor(*files, directory, *names)));
   }
   const std::string list =
       absl::StrJoin(found, " and ", [](std::string* out, const FoundFormat& one) {

@@ -29,11 +29,7 @@ absl::Status UnknownFlag(FlagScope scope, absl::string_view name) {
   for (const FlagSpec& spec : FlagTable()) {
     if ((spec.scopes & scope) != 0 && !spec.hidden) names.push_back(spec.name);
     if (name == spec.name) {
-      return InvalidField(absl::StrCat("--", name),
-                          (spec.scopes & kScopeTask) != 0
-                              ? "has no meaning for this command; `shoal task`, which starts one "
-                                "task, takes it; see --help"
-                              : "has no meaning for this command; see --help");
+      return InvalidField(absl::StrCat("--", name), "has no meaning for this command; see --help");
     }
   }
   if (const ForeignFlag* foreign = FindForeignFlag(name)) {

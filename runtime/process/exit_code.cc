@@ -39,7 +39,7 @@ std::string DescribeExitCode(int code) {
     case kExitDone:
       return "done";
     case kExitInternalError:
-      return "failed";
+      return "internal error";
     case kExitUsage:
       return "bad command";
     case kExitBadFlags:

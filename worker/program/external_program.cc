@@ -166,7 +166,7 @@ void ExternalProgram::Finish(FinishReason reason, const std::string& text) {
   }
   const ProgramEnd end = channel_->End(deadline);
   if (end.was_killed) {
-    LOG(INFO) << "program: " << options_.name << " had not ended in time and was killed";
+    LOG(WARNING) << "program: " << options_.name << " had not ended in time and was killed";
   } else if (!end.exit.ok() && reason != FinishReason::kFailed) {
     LOG(INFO) << "program: " << options_.name << " ended: " << DescribeEnd(end.exit);
   }
@@ -235,8 +235,7 @@ absl::Status ExternalProgram::Ended() {
   const auto because = [&](absl::string_view what, absl::string_view how,
                            absl::string_view remedy = "") {
     return absl::StrCat("program: ", options_.name, " ", what, " (", how, ")", remedy,
-                        last.empty() ? "" : absl::StrCat(": ", last), MissingModuleRemedy(last),
-                        SeeLog());
+                        last.empty() ? "" : absl::StrCat(": ", last), SeeLog());
   };
   if (end.was_killed) {
     return absl::InternalError(because(

@@ -82,14 +82,4 @@ std::string EndOfLog(const std::string& path) {
   return fatal.has_value() ? fatal->Describe() : last;
 }
 
-absl::string_view MissingModuleRemedy(absl::string_view last) {
-  if (absl::StrContains(last, "No module named 'shoal'")) {
-    return "; install Shoal's wheel, or set PYTHONPATH to the folder python of a clone; "
-           "--python=FILE names another interpreter";
-  }
-  return absl::StrContains(last, "No module named ")
-             ? "; --python=FILE names an interpreter that has it"
-             : "";
-}
-
 }  // namespace shoal

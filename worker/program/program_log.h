@@ -3,8 +3,6 @@
 
 #include <string>
 
-#include "absl/strings/string_view.h"
-
 namespace shoal {
 
 // Returns what the log of a program that has ended says last, in one line of at most 1000 bytes:
@@ -12,10 +10,6 @@ namespace shoal {
 // more; it is named with the innermost line outside Python's libraries of the thread that failed.
 // Returns "" if there is no such file, or nothing in it. Reads the file's last 64 KiB.
 std::string EndOfLog(const std::string& path);
-
-// Returns what to do if the last line of a log is Python's error of a missing module, else "". It
-// begins with "; ".
-absl::string_view MissingModuleRemedy(absl::string_view last);
 
 }  // namespace shoal
 

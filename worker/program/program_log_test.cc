@@ -4,7 +4,6 @@
 #include <fstream>
 #include <string>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
@@ -45,15 +44,6 @@ TEST(ProgramLogTest, IsTheLastLineThatIsNotEmpty) {
 TEST(ProgramLogTest, AFatalErrorIsNamedWithTheUsersLineOfTheThreadThatFailed) {
   EXPECT_EQ(EndOf(absl::StrCat("begins\n", kFatal)), kPlace);
   EXPECT_EQ(EndOf(absl::StrCat(std::string(1 << 20, 'x'), "\n", kFatal)), kPlace);
-}
-
-TEST(ProgramLogTest, AMissingModuleHasARemedy) {
-  const absl::string_view ours =
-      MissingModuleRemedy("ModuleNotFoundError: No module named 'shoal'");
-  EXPECT_TRUE(absl::StrContains(ours, "PYTHONPATH")) << ours;
-  EXPECT_EQ(MissingModuleRemedy("ModuleNotFoundError: No module named 'torch'"),
-            "; --python=FILE names an interpreter that has it");
-  EXPECT_EQ(MissingModuleRemedy("KeyError: 'x'"), "");
 }
 
 TEST(ProgramLogTest, TheNewestEndCounts) {

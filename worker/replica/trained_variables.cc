@@ -91,16 +91,13 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> OpenCheckpoint(FileSystem* file_syst
     return newest;  // an error says it all
   }
   ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, directory->List());
-  std::vector<uint64_t> steps;
   for (const CheckpointName& name : names) {
-    steps.push_back(name.step);
     if (name.step != *step) continue;
     return Checkpoint::Open(*file_system, directory->GetPath(name.ToString()),
                             Checkpoint::Verify::kIndex);
   }
-  return absl::NotFoundError(absl::StrCat("--step: there is no checkpoint of step ", *step, " in ",
-                                          root, steps.empty() ? "" : "; there are those of ",
-                                          absl::StrJoin(steps, ", ")));
+  return absl::NotFoundError(
+      absl::StrCat("--step: there is no checkpoint of step ", *step, " in ", root));
 }
 
 absl::Status CheckSameVariables(const std::vector<v1::VariableSpec>& model,
