@@ -235,7 +235,8 @@ absl::Status ExternalProgram::Ended() {
   const auto because = [&](absl::string_view what, absl::string_view how,
                            absl::string_view remedy = "") {
     return absl::StrCat("program: ", options_.name, " ", what, " (", how, ")", remedy,
-                        last.empty() ? "" : absl::StrCat(": ", last), SeeLog());
+                        last.empty() ? "" : absl::StrCat(": ", last, RemedyForModule(last)),
+                        SeeLog());
   };
   if (end.was_killed) {
     return absl::InternalError(because(

@@ -82,4 +82,14 @@ std::string EndOfLog(const std::string& path) {
   return fatal.has_value() ? fatal->Describe() : last;
 }
 
+std::string RemedyForModule(absl::string_view end_of_log) {
+  if (!absl::StrContains(end_of_log, "No module named '")) return "";
+  const char* const where =
+      absl::StrContains(end_of_log, "No module named 'shoal'")
+          ? "; the package is in the wheel (`pip install shoal-VERSION.whl`) and in the folder "
+            "python of a clone (`export PYTHONPATH=CLONE/python`)"
+          : "";
+  return absl::StrCat(where, "; --python=PROGRAM names another interpreter");
+}
+
 }  // namespace shoal

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "absl/strings/string_view.h"
+
 namespace shoal {
 
 // Returns what the log of a program that has ended says last, in one line of at most 1000 bytes:
@@ -10,6 +12,10 @@ namespace shoal {
 // more; it is named with the innermost line outside Python's libraries of the thread that failed.
 // Returns "" if there is no such file, or nothing in it. Reads the file's last 64 KiB.
 std::string EndOfLog(const std::string& path);
+
+// Returns "; " and what to do if this end of a log says that Python has not found a module; else
+// "".
+std::string RemedyForModule(absl::string_view end_of_log);
 
 }  // namespace shoal
 

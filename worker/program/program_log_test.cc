@@ -63,5 +63,18 @@ TEST(ProgramLogTest, AFatalErrorInLibrariesOnlyIsNamedWithTheirLine) {
             "Fatal Python error: Aborted");
 }
 
+TEST(ProgramLogTest, AMissingModuleHasARemedy) {
+  EXPECT_EQ(RemedyForModule("ModuleNotFoundError: No module named 'shoal'"),
+            "; the package is in the wheel (`pip install shoal-VERSION.whl`) and in the folder "
+            "python of a clone (`export PYTHONPATH=CLONE/python`); --python=PROGRAM names another "
+            "interpreter");
+  for (const char* other : {"torch", "numpy", "shoal.torch"}) {
+    EXPECT_EQ(RemedyForModule(absl::StrCat("ModuleNotFoundError: No module named '", other, "'")),
+              "; --python=PROGRAM names another interpreter");
+  }
+  EXPECT_EQ(RemedyForModule("KeyError: 'shoal'"), "");
+  EXPECT_EQ(RemedyForModule(""), "");
+}
+
 }  // namespace
 }  // namespace shoal
