@@ -181,6 +181,30 @@ std::string HintFor(const FileSystem& files, const std::string& directory, const
   return "; name one that does with --data_dir=DIR";
 }
 
+// Returns "; it wants THESE FILES", for a format of files.
+std::string WantedFiles(v1::DataConfig::Format format) {
+  switch (format) {
+    case v1::DataConfig::FORMAT_IDX:
+      return "; it wants train-images-idx3-ubyte and train-labels-idx1-ubyte, or those with .gz";
+    case v1::DataConfig::FORMAT_IMAGE_FOLDER:
+      return "; it wants train/<class>/*.png or *.jpg, and test/<class>/ for evaluations";
+    case v1::DataConfig::FORMAT_CIFAR10:
+      return "; it wants data_batch_1.bin to data_batch_5.bin";
+    case v1::DataConfig::FORMAT_CIFAR100:
+      return "; it wants train.bin";
+    case v1::DataConfig::FORMAT_CSV:
+      return "; it wants train.csv";
+    case v1::DataConfig::FORMAT_NPY:
+      return "; it wants x_train.npy and y_train.npy";
+    case v1::DataConfig::FORMAT_TFRECORD:
+      return "; it wants train*.tfrecord";
+    case v1::DataConfig::FORMAT_CRITEO:
+      return "; it wants train.tsv";
+    default:
+      return "";
+  }
+}
+
 // Returns the names of the arrays of a test split: of ids, and of the numbers that the training
 // split has.
 Names TestArrays(const v1::DataConfig& config) {
@@ -286,9 +310,9 @@ absl::Status CheckHoldsFormat(v1::DataConfig::Format format, const v1::DataConfi
   }
   const std::string wanted = FormatName(format);
   if (found.empty()) {
-    return absl::NotFoundError(absl::StrCat("data.directory: ", directory, " holds no ", wanted,
-                                            " data, which data.format asks for",
-                                            HintFor(*files, directory, *names)));
+    return absl::NotFoundError(absl::StrCat(
+        "data.directory: ", directory, " holds no ", wanted, " data, which data.format asks for",
+        WantedFiles(format), HintFor(*files, directory, *names)));
   }
   const std::string list =
       absl::StrJoin(found, " and ", [](std::string* out, const FoundFormat& one) {

@@ -379,8 +379,20 @@ TEST_F(DataDirectoryTest, NamesThatAreNearlyRightGiveAHint) {
     config_.set_format(v1::DataConfig::FORMAT_IDX);
     EXPECT_EQ(Describe(DataSplit::kTrain),
               absl::StrCat("data.directory: ", root_,
-                           " holds no idx data, which data.format asks for", hint));
+                           " holds no idx data, which data.format asks for; it wants "
+                           "train-images-idx3-ubyte and train-labels-idx1-ubyte, or those with .gz",
+                           hint));
   }
+}
+
+TEST_F(DataDirectoryTest, ADirectoryWithoutTheWantedFormatIsToldItsFiles) {
+  Write("readme.txt", "");
+  config_.set_format(v1::DataConfig::FORMAT_IMAGE_FOLDER);
+  EXPECT_EQ(Describe(DataSplit::kTrain),
+            absl::StrCat("data.directory: ", root_,
+                         " holds no image_folder data, which data.format asks for; it wants "
+                         "train/<class>/*.png or *.jpg, and test/<class>/ for evaluations; name "
+                         "one that does with --data_dir=DIR"));
 }
 
 TEST_F(DataDirectoryTest, ADirectoryWithoutDataIsAnErrorThatListsTheFormats) {
