@@ -140,10 +140,29 @@ absl::Status RunAsProcesses(const TrainRoles& roles, const TaskOptions& options,
   return status;
 }
 
+// Refuses a --max_steps below the steps that a run has made, unless its run file says the same.
+absl::Status CheckMaxSteps(FileSystem* file_system, const v1::RunConfig& run) {
+  const absl::StatusOr<Summary> summary = ReadSummary(file_system, run.out());
+  if (!summary.ok() || run.max_steps() == 0 || summary->steps <= run.max_steps()) {
+    return absl::OkStatus();
+  }
+  const absl::StatusOr<v1::RunConfig> before =
+      LoadRunConfig(absl::StrCat(run.out(), "/run.textproto"));
+  if (before.ok() && before->max_steps() == run.max_steps()) return absl::OkStatus();
+  return InvalidField("--max_steps", absl::StrCat(run.max_steps(), " is below the ", summary->steps,
+                                                  " steps that this run has made, so nothing was "
+                                                  "trained; to train on, name a higher number"));
+}
+
 void PrintFinished(FileSystem* file_system, const v1::RunConfig& run, const std::string& command) {
   std::printf("This run had already finished.\n");
-  const absl::StatusOr<Summary> summary = ReadSummary(file_system, run.out());
+  absl::StatusOr<Summary> summary = ReadSummary(file_system, run.out());
   if (summary.ok()) {
+    if (summary->first_step.value_or(0) > 0) {
+      // The time and the rate are those of the steps after that one.
+      summary->train_seconds.reset();
+      summary->examples_per_second.reset();
+    }
     PrintSummary(*summary, run, command);
   } else {
     std::printf("To train on, raise %s.\n", run.num_epochs() == 0 ? "--max_steps"
@@ -264,6 +283,7 @@ absl::Status Train(const TrainRoles& roles, const v1::RunConfig& wanted,
                    Check(roles, wanted, file_system.get(), *shutdown,
                          /*runs_here=*/!roles.place, flags->asked ? &*flags->asked : nullptr));
   if (check.finished) {
+    RETURN_IF_ERROR(CheckMaxSteps(file_system.get(), wanted));
     PrintFinished(file_system.get(), wanted, flags->command);
     return absl::OkStatus();
   }

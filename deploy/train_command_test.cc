@@ -243,6 +243,30 @@ TEST_F(TrainCommandTest, AFinishedRunNamesTheLimitThatEndedIt) {
               HasSubstr("--max_steps=N (more than 30) --num_epochs=N (more than 1)"));
 }
 
+TEST_F(TrainCommandTest, MaxStepsBelowTheStepsThatWereMadeAreRefused) {
+  Summary summary;
+  summary.status = "finished";
+  summary.steps = 40;
+  summary.first_step = 10;
+  summary.train_seconds = 2;
+  ASSERT_OK(WriteSummary(file_system_.get(), out_, summary));
+  finished_ = true;
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(Train({"--max_steps=30"}), 64);
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("--max_steps: 30 is below the 40 steps that this run has made, so nothing "
+                        "was trained; to train on, name a higher number\n"));
+  // The same command again, if its steps were exceeded.
+  ASSERT_OK(WriteAtomically(*file_system_, out_ + "/run.textproto", "max_steps: 30\n"));
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(Train({"--max_steps=30"}), 0);
+  const std::string printed = ::testing::internal::GetCapturedStdout();
+  EXPECT_THAT(printed, HasSubstr("This run had already finished.\n"));
+  EXPECT_THAT(printed, HasSubstr("trained:       40 steps\n"));
+}
+
 TEST_F(TrainCommandTest, AResumeThatIsRefusedDoesNotPrintTheResultOfTheStartBefore) {
   ASSERT_EQ(Train(), 0);
   result_ = absl::FailedPreconditionError("model: is another");
