@@ -11,10 +11,11 @@ namespace {
 
 constexpr char kExitCodes[] =
     "\n"
-    "Exit codes: 0 done; 1 internal error; 2 bad command; 64 bad flags or run file; 65 damaged "
-    "data;\n"
-    "78 the configuration does not fit; 130, 143 stopped by a signal after a checkpoint; 138 "
-    "restart.\n";
+    "Exit codes: 0 done; 1 internal error, or an error in the program; 2 no such command; 64 a\n"
+    "flag or the run file is wrong; 65 a data file or a checkpoint is damaged; 78 something that\n"
+    "the configuration names is missing, in use or does not fit (a file, a directory, memory, a\n"
+    "model), or the training diverges; 130, 143 stopped by a signal, after a checkpoint; 138 a\n"
+    "task was lost: the same command resumes. docs/failure_model.md has more.\n";
 
 }  // namespace
 
