@@ -282,7 +282,8 @@ absl::Status Launcher::EndAll(absl::Duration patience) {
       End(task->child.get());
     } else if (!exit->ok() && !task->ended && in_order && task != &chief_ &&
                exit->status_code() != absl::StatusCode::kCancelled) {
-      options_.progress->Print(absl::StrCat(task->id.ToString(), " ended with ", exit->Describe(),
+      options_.progress->Print(absl::StrCat(task->id.ToString(), " ended with ",
+                                            DescribeExit(*task, *exit),
                                             "; log: ", logs_.Path(task->id)));
     }
   }

@@ -139,6 +139,8 @@ class Launcher {
   absl::Status OnWorkerDied(Task* task, const ChildExit& exit);
   // Returns why the compute program of a worker failed, if that ended the worker.
   std::optional<ProgramFailure> FindProgramFailure(const Task& task) const;
+  // Returns how the task ended: "exit code 1 (its program failed)", or as ChildExit describes it.
+  std::string DescribeExit(const Task& task, const ChildExit& exit) const;
   // Notes the failure and returns "worker/0 died (HOW)", or why its program failed if that is new.
   std::string DiedText(const Task& worker, const ChildExit& exit,
                        const std::optional<ProgramFailure>& failure);

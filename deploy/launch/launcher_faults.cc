@@ -67,7 +67,8 @@ bool Launcher::Trains() const {
 void Launcher::OnWorkerFailed(Task* task, const ChildExit& exit) {
   const absl::Status why = Failure(*task, exit);
   if (ends_with_.ok()) {
-    options_.progress->Print(absl::StrCat(task->id.ToString(), " failed (", exit.Describe(),
+    options_.progress->Print(absl::StrCat(task->id.ToString(), " failed (",
+                                          DescribeExit(*task, exit),
                                           "), and a restart would not help; the run makes a ",
                                           "checkpoint and ends; log: ", logs_.Path(task->id)));
   }
@@ -159,6 +160,11 @@ void Launcher::ForgetCrashesOn(const v1::RunState& state) {
 std::optional<ProgramFailure> Launcher::FindProgramFailure(const Task& task) const {
   if (!HasProgram() || task.id.job != Job::kWorker) return std::nullopt;
   return ProgramFailureIn(logs_.LastWords(task.id, task.log_begin));
+}
+
+std::string Launcher::DescribeExit(const Task& task, const ChildExit& exit) const {
+  if (exit.by_signal || !FindProgramFailure(task).has_value()) return exit.Describe();
+  return absl::StrCat("exit code ", exit.number, " (its program failed)");
 }
 
 std::string Launcher::DiedText(const Task& worker, const ChildExit& exit,

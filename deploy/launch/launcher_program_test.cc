@@ -98,6 +98,18 @@ TEST_F(ProgramRunTest, WhenTheChiefWaitsInVainForAWorkerItsProgramIsNamed) {
               HasSubstr("; before that a program failed: train.py did not declare its variables"));
 }
 
+TEST_F(ProgramRunTest, AProgramThatFailsAfterTheRunIsNoInternalError) {
+  // A process can be signalled until the launcher has noticed its end.
+  EXPECT_EQ(Launch("case $task in chief-0) echo $$ > $dir/pid; mv $dir/pid $dir/chief.pid;"
+                   " await going; touch $dir/over;;"
+                   " worker-0) await chief.pid; touch $dir/going;"
+                   " while kill -0 $(cat $dir/chief.pid) 2> /dev/null; do sleep 0.05; done;"
+                   " echo 'shoal worker: program: a.py:1: KeyError: 3; see /l' >&2; exit 1;;"
+                   " *) await over;; esac"),
+            absl::OkStatus());
+  EXPECT_THAT(printed_, HasSubstr("worker/0 ended with exit code 1 (its program failed); log: "));
+}
+
 // Lists worker/0 once it has written its number, and then no longer.
 class ChiefOfALeavingWorker : public TestChief {
  public:

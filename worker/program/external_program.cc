@@ -165,8 +165,10 @@ void ExternalProgram::Finish(FinishReason reason, const std::string& text) {
     ignored.clear();
   }
   const ProgramEnd end = channel_->End(deadline);
+  // A program without a log was only asked what it declares, on the user's terminal.
+  if (options_.log_file.empty()) return;
   if (end.was_killed) {
-    LOG(WARNING) << "program: " << options_.name << " had not ended in time and was killed";
+    LOG(INFO) << "program: " << options_.name << " had not ended in time and was killed";
   } else if (!end.exit.ok() && reason != FinishReason::kFailed) {
     LOG(INFO) << "program: " << options_.name << " ended: " << DescribeEnd(end.exit);
   }
