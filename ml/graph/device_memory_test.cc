@@ -378,7 +378,7 @@ TEST_F(DeviceMemoryTest, AnIntegerVariableForcedOntoAGpuIsAClearError) {
             "Cannot assign a device for operation 'counter' (Variable): Could not satisfy explicit "
             "device specification '/device:GPU:0' because no supported kernel for GPU devices is "
             "available; devices with a kernel for it: /job:worker/task:0/device:CPU:0. Name one of "
-            "these, or set allow_soft_placement");
+            "these, or leave out --noallow_soft_placement");
   request.placer.allow_soft_placement = true;
   log_.clear();
   EXPECT_TRUE(Compile(request).ok());

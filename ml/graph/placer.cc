@@ -70,7 +70,7 @@ absl::Status Placer::Impossible(const Node& node, absl::string_view reason) cons
       absl::StrCat("Cannot assign a device for operation '", node.name, "' (", node.op,
                    "): Could not satisfy explicit device specification '", node.device.ToString(),
                    "' because ", reason, "; devices with a kernel for it: ", WithKernels(node),
-                   ". Name one of these, or set allow_soft_placement"));
+                   ". Name one of these, or leave out --noallow_soft_placement"));
 }
 
 absl::StatusOr<int> Placer::Place(const Node& node) const {

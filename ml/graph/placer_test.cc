@@ -66,7 +66,7 @@ TEST_F(PlacerTest, HardPlacementNamesNodeOpAndDevices) {
       "Cannot assign a device for operation 'Constant' (Constant): Could not satisfy explicit "
       "device specification '/device:GPU:0' because no devices matching that specification "
       "are in this process; devices with a kernel for it: /job:worker/task:0/device:CPU:0, "
-      "/job:worker/task:0/device:CPU:1. Name one of these, or set allow_soft_placement");
+      "/job:worker/task:0/device:CPU:1. Name one of these, or leave out --noallow_soft_placement");
   AddGpu();
   EXPECT_NE(Placed("/gpu:0", DataType::kInt32)
                 .find("because no supported kernel for GPU devices is available; devices with a "
