@@ -41,13 +41,10 @@ absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(FileSystem* file_sys
 }
 
 absl::StatusOr<CheckpointName> Choose(const std::vector<CheckpointName>& names, uint64_t step) {
-  std::vector<uint64_t> steps;
   for (const CheckpointName& name : names) {
     if (name.step == step) return name;
-    steps.push_back(name.step);
   }
-  return absl::NotFoundError(absl::StrCat("--step: there is no checkpoint of step ", step,
-                                          "; there are those of ", absl::StrJoin(steps, ", ")));
+  return NoCheckpointOfStep(step, names);
 }
 
 void AppendVariables(const v1::Manifest& manifest, const SliceTable& slices, std::string* text) {

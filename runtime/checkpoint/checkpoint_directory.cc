@@ -217,4 +217,13 @@ absl::Status CheckpointDirectory::RemoveCheckpoint(const CheckpointName& name) {
   return RemoveTree(file_system_, GetPath(name.ToString()));
 }
 
+absl::Status NoCheckpointOfStep(uint64_t step, const std::vector<CheckpointName>& names) {
+  const std::string steps = absl::StrJoin(
+      names, ", ",
+      [](std::string* out, const CheckpointName& name) { absl::StrAppend(out, name.step); });
+  return absl::NotFoundError(
+      absl::StrCat("--step: there is no checkpoint of step ", step,
+                   names.empty() ? "; there are none" : "; there are those of ", steps));
+}
+
 }  // namespace shoal

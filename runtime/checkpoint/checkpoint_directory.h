@@ -36,6 +36,9 @@ struct CheckpointName {
   }
 };
 
+// Returns the error for a --step without a checkpoint, which lists the steps of those there are.
+absl::Status NoCheckpointOfStep(uint64_t step, const std::vector<CheckpointName>& names);
+
 // All checkpoints of a run, in one directory. The chief uses this class; ps only write into the
 // directories that Begin has made. For one thread at a time, and one writer for a directory.
 //

@@ -96,8 +96,7 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> OpenCheckpoint(FileSystem* file_syst
     return Checkpoint::Open(*file_system, directory->GetPath(name.ToString()),
                             Checkpoint::Verify::kIndex);
   }
-  return absl::NotFoundError(
-      absl::StrCat("--step: there is no checkpoint of step ", *step, " in ", root));
+  return NoCheckpointOfStep(*step, names);
 }
 
 absl::Status CheckSameVariables(const std::vector<v1::VariableSpec>& model,
