@@ -359,8 +359,13 @@ absl::StatusOr<v1::RunConfig> ResolveTrainRun(const CommandLine& line,
                                               const std::string& working_directory, absl::Time now,
                                               int process_id) {
   if (!line.arguments.empty()) {
-    return InvalidField(line.arguments[0],
-                        "is not a flag; this command takes only flags, see --help");
+    const std::string& first = line.arguments[0];
+    const bool has_model = !line.task.run_file.empty() || !line.run.program().file().empty();
+    const char* const flag = absl::EndsWith(first, ".py") ? "--program=" : "--run=";
+    return InvalidField(first,
+                        absl::StrCat("is not a flag; ",
+                                     has_model ? "this command takes only flags, see --help"
+                                               : absl::StrCat("did you mean ", flag, first, "?")));
   }
   RETURN_IF_ERROR(CheckRunGiven(line));
   v1::RunConfig run = line.run;

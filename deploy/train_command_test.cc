@@ -88,7 +88,11 @@ TEST(ResolveTrainRunTest, DefaultsAreTwoPsTwoWorkersAndADirectoryOfItsOwn) {
   EXPECT_THAT(run->out(), EndsWith("-7"));  // Two that start in one second share nothing.
   EXPECT_EQ(Resolve({"--model=mlp", "--num_epochs=1", "--out=x"})->out(), "/home/me/x");
   EXPECT_EQ(Resolve({"--model=mlp", "--num_epochs=1", "--out=/x"})->out(), "/x");
-  EXPECT_THAT(Resolve({"x"}).status().message(), HasSubstr("x: is not a flag"));
+  EXPECT_EQ(Resolve({"x"}).status().message(), "x: is not a flag; did you mean --run=x?");
+  EXPECT_EQ(Resolve({"x.py"}).status().message(),
+            "x.py: is not a flag; did you mean --program=x.py?");
+  EXPECT_EQ(Resolve({"x", "--program=train.py"}).status().message(),
+            "x: is not a flag; this command takes only flags, see --help");
   EXPECT_THAT(Resolve({}).status().message(), HasSubstr("--run: is missing; name a run file"));
   // A program takes the place of the run file; what it left out is named.
   EXPECT_THAT(Resolve({"--program=train.py"}).status().message(), HasSubstr("num_epochs"));

@@ -24,13 +24,27 @@ const FlagSpec* FindFlag(FlagScope scope, absl::string_view name) {
   return nullptr;
 }
 
+// Returns the end of the error for a flag that only the commands of `scopes` have.
+absl::string_view WhoTakesIt(FlagScope scope, uint32_t scopes) {
+  if ((scope & kScopeTrain) == 0) return "; see --help";
+  if (scopes == kScopeHosts) return "; `shoal launch`, which uses other machines, takes it";
+  if (scopes != kScopeTask) return "; see --help";
+  return (scope & kScopeHosts) != 0
+             ? ", which starts all tasks; `shoal task`, `shoal ps` and so on take it"
+             : ", which starts all tasks on this machine; `shoal task`, `shoal ps` and so on take "
+               "it, and `shoal launch --hosts=FILE` uses other machines";
+}
+
 absl::Status UnknownFlag(FlagScope scope, absl::string_view name) {
   std::vector<std::string> names;
+  uint32_t scopes = 0;  // Those of the commands that have it.
   for (const FlagSpec& spec : FlagTable()) {
     if ((spec.scopes & scope) != 0 && !spec.hidden) names.push_back(spec.name);
-    if (name == spec.name) {
-      return InvalidField(absl::StrCat("--", name), "has no meaning for this command; see --help");
-    }
+    if (name == spec.name) scopes |= spec.scopes;
+  }
+  if (scopes != 0) {
+    return InvalidField(absl::StrCat("--", name),
+                        absl::StrCat("has no meaning for this command", WhoTakesIt(scope, scopes)));
   }
   if (const ForeignFlag* foreign = FindForeignFlag(name)) {
     return InvalidField(absl::StrCat("--", name), absl::StrCat("is the name of ", foreign->system,

@@ -84,7 +84,19 @@ TEST(FlagsTest, TaskFlagsBelongToTasks) {
   EXPECT_EQ(*line.task.task_index, 1u);
   EXPECT_EQ(line.task.ps_hosts, "a:1,b:2");
   EXPECT_EQ(line.task.report_fd, 3);
-  EXPECT_EQ(Error({"--task_index=1"}), "--task_index: has no meaning for this command; see --help");
+  EXPECT_EQ(Error({"--task_index=1"}),
+            "--task_index: has no meaning for this command, which starts all tasks on this "
+            "machine; `shoal task`, `shoal ps` and so on take it, and `shoal launch --hosts=FILE` "
+            "uses other machines");
+  EXPECT_EQ(Error({"--job_name=ps"}, kScopeLaunch),
+            "--job_name: has no meaning for this command, which starts all tasks; `shoal task`, "
+            "`shoal ps` and so on take it");
+  EXPECT_EQ(Error({"--hosts=a"}),
+            "--hosts: has no meaning for this command; `shoal launch`, which uses other machines, "
+            "takes it");
+  EXPECT_EQ(Error({"--input=a"}), "--input: has no meaning for this command; see --help");
+  EXPECT_EQ(Error({"--hosts=a"}, kScopeUse),
+            "--hosts: has no meaning for this command; see --help");
 }
 
 TEST(FlagsTest, TextThatIsNotAFlagIsAnArgument) {
@@ -121,6 +133,17 @@ TEST(FlagsTest, NamesOfOtherSystemsAreAnsweredWithOurs) {
   EXPECT_THAT(Error({"--max_number_of_steps=9"}), HasSubstr("here it is --max_steps"));
   EXPECT_THAT(Error({"--workers=2"}), HasSubstr("here it is --num_replicas"));
   EXPECT_THAT(Error({"--master=a:1"}), HasSubstr("here it is --chief_host"));
+  EXPECT_THAT(Error({"--nosync"}), HasSubstr("here it is --nosync_replicas"));
+  for (const char* name : {"wd", "weight_decay"}) {
+    EXPECT_THAT(Error({absl::StrCat("--", name, "=0.1")}),
+                HasSubstr("here it is --set optimizer.adamw.weight_decay=X"));
+  }
+  EXPECT_THAT(Error({"--momentum=0.9"}), HasSubstr("--set optimizer.momentum.momentum=X"));
+  EXPECT_THAT(Error({"--precision=bf16"}), HasSubstr("here it is --compute_dtype=bfloat16"));
+  EXPECT_THAT(Error({"--eval"}), HasSubstr("here it is a command of its own: shoal eval DIR"));
+  EXPECT_EQ(Error({"--format=onnx"}, kScopeExport),
+            "--format: is the name of other systems; here it is not needed: exports are "
+            "safetensors");
 }
 
 TEST(FlagsTest, ACommandForARunsFilesTakesTheDirectoryAlone) {
