@@ -37,11 +37,13 @@ std::string DescribeCommit(absl::string_view stamped) {
   const absl::string_view digits = stamped.substr(0, 40);
   bool is_commit = digits.size() == 40;
   for (const char digit : digits) is_commit = is_commit && absl::ascii_isxdigit(digit);
-  return is_commit ? absl::StrCat("commit ", stamped) : "a commit that was not recorded";
+  return is_commit ? absl::StrCat("commit ", stamped) : "";
 }
 
 std::string DescribeBuild() {
-  return absl::StrCat("built from ", DescribeCommit(kStampedCommit), " with ", kCompiler, "\n",
+  const std::string commit = DescribeCommit(kStampedCommit);
+  return absl::StrCat("built ", commit.empty() ? "" : absl::StrCat("from ", commit, " "), "with ",
+                      kCompiler, commit.empty() ? "; its commit was not recorded" : "", "\n",
                       "libraries: oneDNN ", DnnlVersion(), ", gRPC ", grpc::Version(),
                       ", Protobuf ",
                       google::protobuf::internal::VersionString(GOOGLE_PROTOBUF_VERSION),

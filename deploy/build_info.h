@@ -8,8 +8,8 @@
 
 namespace shoal {
 
-// Describes a commit as Bazel stamped it: "commit 1a2b3c", or a text that it was not recorded, as
-// in every build without --stamp.
+// Describes a commit as Bazel stamped it: "commit 1a2b3c", or "" if it was not recorded, as in
+// every build without --stamp.
 std::string DescribeCommit(absl::string_view stamped);
 
 // Returns lines with the commit, the compiler, the libraries that are loaded with their versions,

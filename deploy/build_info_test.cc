@@ -8,7 +8,6 @@
 namespace shoal {
 namespace {
 
-using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
 TEST(BuildInfoTest, NamesAStampedCommit) {
@@ -17,16 +16,17 @@ TEST(BuildInfoTest, NamesAStampedCommit) {
   EXPECT_EQ(DescribeCommit(commit + "-modified"), "commit " + commit + "-modified");
 }
 
-TEST(BuildInfoTest, SaysThatABuildWithoutAStampRecordsNoCommit) {
+TEST(BuildInfoTest, ABuildWithoutAStampHasNoCommit) {
   for (const char* text :
        {"", "redacted", "0", "an odd text that has more than forty characters"}) {
-    EXPECT_EQ(DescribeCommit(text), "a commit that was not recorded") << text;
+    EXPECT_EQ(DescribeCommit(text), "") << text;
   }
 }
 
 TEST(BuildInfoTest, NamesTheCompilerTheLibrariesAndTheProtocols) {
   const std::string text = DescribeBuild();
-  EXPECT_THAT(text, HasSubstr("built from a commit that was not recorded with "));
+  EXPECT_THAT(text.substr(0, text.find('\n')),
+              MatchesRegex("built with .*; its commit was not recorded"));
   EXPECT_THAT(
       text.substr(text.find('\n') + 1),
       MatchesRegex("libraries: oneDNN [0-9.]+, gRPC [0-9.]+, Protobuf [0-9.]+, glibc [0-9.]+\n"
