@@ -88,10 +88,10 @@ int RunControlCommand(const Command& command, absl::Span<const std::string> args
     return kExitDone;
   }
   if (line->arguments.size() != 1) {
-    return end(
-        InvalidField("ADDRESS", line->arguments.empty()
-                                    ? "is missing; name the chief's host:port or a run's directory"
-                                    : "is given more than once; name one"));
+    return end(InvalidField("ADDRESS|DIR",
+                            line->arguments.empty()
+                                ? "is missing; name the chief's host:port or a run's directory"
+                                : "is given more than once; name one"));
   }
   return end(command.run(line->arguments[0], line->task));
 }
@@ -110,13 +110,13 @@ absl::Status CheckNoPath(const std::string& given) {
   if (IsUnixAddress(given)) return absl::OkStatus();
   const absl::string_view remedy = "name a run's directory, or the chief's host:port";
   if (Exists(given) || absl::StrContains(given, "/")) {
-    return absl::NotFoundError(
-        Exists(given) ? absl::StrCat("ADDRESS: ", given, " is not a directory; ", remedy)
-                      : absl::StrCat("ADDRESS: there is no directory ", given, "; ", remedy));
+    return absl::NotFoundError(Exists(given)
+                                   ? absl::StrCat(given, " is not a directory; ", remedy)
+                                   : absl::StrCat("there is no directory ", given, "; ", remedy));
   }
   if (absl::StrContains(given, ":") || given.empty()) return absl::OkStatus();
-  return InvalidField("ADDRESS", absl::StrCat("there is no directory ", given,
-                                              ", and as an address it has no port; ", remedy));
+  return absl::InvalidArgumentError(absl::StrCat("there is no directory ", given,
+                                                 ", and as an address it has no port; ", remedy));
 }
 
 // Calls `use` with the chief at the address, or with that of the run in the directory.
@@ -220,7 +220,7 @@ absl::StatusOr<std::string> FindChief(const std::string& address_or_directory) {
   const std::string file = absl::StrCat(address_or_directory, "/cluster.textproto");
   if (!Exists(file)) {
     return absl::NotFoundError(
-        absl::StrCat("ADDRESS: ", address_or_directory,
+        absl::StrCat(address_or_directory,
                      IsRun(address_or_directory)
                          ? " has no cluster.textproto yet; try again when its run has begun"
                          : " holds no run: it has no cluster.textproto; name a run's directory",
