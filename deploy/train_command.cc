@@ -238,15 +238,18 @@ absl::StatusOr<PreflightCheck> Check(const TrainRoles& roles, const v1::RunConfi
   return check;
 }
 
-// Trains a run that CheckBeforeStart has found to fit its directory.
+// Trains a run that CheckBeforeStart has found to fit its directory. Prints the notes of that check
+// once the directory is there.
 absl::Status TrainChecked(const TrainRoles& roles, const TaskOptions& options,
-                          const TrainFlags& flags, HeldRunDirectory* directory) {
+                          const TrainFlags& flags, const std::vector<std::string>& notes,
+                          HeldRunDirectory* directory) {
   const v1::RunConfig& run = options.run;
   FileSystem* const files = options.file_system;
   const std::string run_file = absl::StrCat(run.out(), "/run.textproto");
   const absl::StatusOr<std::string> run_before = ReadFile(*files, run_file);
   const std::string summary_before = SummaryText(files, run.out());
   RETURN_IF_ERROR(directory->Prepare(run));
+  for (const std::string& note : notes) options.progress->Print(note);
   LastShown shown;
   absl::Status status;
   if (flags.places != nullptr) status = flags.places->Prepare(files, *options.shutdown);
@@ -291,7 +294,6 @@ absl::Status Train(const TrainRoles& roles, const v1::RunConfig& wanted,
   ProgressOptions bar = ProgressOptionsFor(STDERR_FILENO, roles.no_color);
   bar.log_every = check.run.log_every();
   ProgressReporter progress(std::move(bar), &clock);
-  for (const std::string& note : check.notes) progress.Print(note);
   flags->newest_checkpoint = check.newest_checkpoint;
   TaskOptions options;
   options.run = check.run;
@@ -301,7 +303,7 @@ absl::Status Train(const TrainRoles& roles, const v1::RunConfig& wanted,
   options.progress = &progress;
   options.was_checked = true;
   options.credentials = flags->credentials.get();
-  return TrainChecked(roles, options, *flags, &directory);
+  return TrainChecked(roles, options, *flags, check.notes, &directory);
 }
 
 // Returns the command in a form that a shell accepts in any directory.
