@@ -9,7 +9,7 @@ namespace shoal {
 struct ForeignFlag {
   const char* name;
   const char* system;  // "TF-Slim"
-  const char* ours;    // What to use instead: a flag with its dashes.
+  const char* ours;    // The flag to use instead, with its dashes, or another way.
 };
 
 // Returns the entry of a flag that TF-Slim, TensorFlow, Keras or PyTorch programs have under this
