@@ -4,10 +4,7 @@
 // measures all tables in turn; the program prints medians in millions of rows per second.
 //
 // usage: table_benchmark [--rounds=5] [--milliseconds=300]
-#include <time.h>
-
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -31,6 +28,7 @@
 #include "runtime/tables/table_updater.h"
 #include "runtime/tables/table_use.h"
 #include "runtime/variables/bucket.h"
+#include "tests/benchmark/table_bench.h"
 #include "worker/replica/batch_keys.h"
 
 namespace shoal {
@@ -38,22 +36,6 @@ namespace {
 
 constexpr size_t kBatchKeys = 4096;
 constexpr size_t kBatches = 64;
-constexpr double kZipfExponent = 1.05;
-
-// The rank of a key by the inverse of the continuous approximation of Zipf's distribution.
-uint64_t ZipfRank(double uniform, uint64_t num_keys) {
-  const double power = 1 - kZipfExponent;
-  const double top = std::pow(static_cast<double>(num_keys), power);
-  const double rank = std::pow(uniform * (top - 1) + 1, 1 / power);
-  return std::min<uint64_t>(num_keys - 1, static_cast<uint64_t>(rank) - 1);
-}
-
-// The CPU time of this thread: other programs of the machine do not count.
-int64_t CpuNanos() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
 
 class Table {
  public:
@@ -74,9 +56,9 @@ class Table {
     uint64_t drawn = 0;
     for (std::vector<uint64_t>& keys : batches_) {
       for (size_t i = 0; i < kBatchKeys; ++i) {
-        const double uniform = static_cast<double>(RandomBits(3, ++drawn)) / 0x1p64;
-        keys.push_back(
-            MixBits(is_zipf ? ZipfRank(uniform, num_keys) : RandomBelow(4, drawn, num_keys)));
+        ++drawn;
+        keys.push_back(MixBits(is_zipf ? ZipfRank(RandomBits(3, drawn), num_keys)
+                                       : RandomBelow(4, drawn, num_keys)));
       }
       std::sort(keys.begin(), keys.end());
       keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
@@ -117,11 +99,6 @@ class Table {
                 Median(&updated_));
   }
 
-  static double Median(std::vector<double>* rates) {
-    std::sort(rates->begin(), rates->end());
-    return (*rates)[rates->size() / 2];
-  }
-
  private:
   const std::string name_;
   const std::unique_ptr<TableUpdater> updater_;
@@ -155,8 +132,7 @@ void MeasureBatchKeys(int rounds) {
   for (size_t b = 0; b < kDifferent; ++b) {
     for (RaggedRows& field : fields[b]) {
       for (size_t i = 0; i < kExamples; ++i) {
-        const double uniform = static_cast<double>(RandomBits(5, ++drawn)) / 0x1p64;
-        field.AddKey(static_cast<int64_t>(MixBits(ZipfRank(uniform, 4'000'000))));
+        field.AddKey(static_cast<int64_t>(MixBits(ZipfRank(RandomBits(5, ++drawn), 4'000'000))));
         field.EndExample();
       }
       batches[b].fields.push_back(&field);
@@ -175,10 +151,9 @@ void MeasureBatchKeys(int rounds) {
     }
     milliseconds.push_back(static_cast<double>(CpuNanos() - begin) / 1e6 / kDifferent);
   }
-  std::sort(milliseconds.begin(), milliseconds.end());
   std::printf(
       "\nthe different keys of a batch: %.2f ms for %zu keys of %zu tables, %zu different\n",
-      milliseconds[milliseconds.size() / 2], kExamples * kTables, kTables, rows / kDifferent);
+      Median(&milliseconds), kExamples * kTables, kTables, rows / kDifferent);
 }
 
 // Measures how long the longest insertions take while an index grows.

@@ -4,10 +4,7 @@
 // measures all sizes in turn; the program prints medians of CPU time.
 //
 // usage: table_size_benchmark [--rows=100000000] [--dim=4] [--rounds=5] [--milliseconds=1000]
-#include <time.h>
-
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <vector>
@@ -30,6 +27,7 @@
 #include "runtime/tables/table_use.h"
 #include "runtime/variables/bucket.h"
 #include "runtime/variables/row_payload.h"
+#include "tests/benchmark/table_bench.h"
 
 namespace shoal {
 namespace {
@@ -38,26 +36,6 @@ constexpr uint32_t kBuckets = 256;
 constexpr size_t kExamples = 2048;
 constexpr size_t kIds = 26;
 constexpr size_t kBatches = 32;
-constexpr double kZipfExponent = 1.05;
-
-// The rank of a key by the inverse of the continuous approximation of Zipf's distribution.
-uint64_t ZipfRank(double uniform, uint64_t num_keys) {
-  const double power = 1 - kZipfExponent;
-  const double top = std::pow(static_cast<double>(num_keys), power);
-  const double rank = std::pow(uniform * (top - 1) + 1, 1 / power);
-  return std::min<uint64_t>(num_keys - 1, static_cast<uint64_t>(rank) - 1);
-}
-
-int64_t CpuNanos() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
-
-double Median(std::vector<double>* numbers) {
-  std::sort(numbers->begin(), numbers->end());
-  return (*numbers)[numbers->size() / 2];
-}
 
 class Table {
  public:
@@ -84,8 +62,7 @@ class Table {
     for (size_t b = 0; b < kBatches; ++b) {
       batches_.push_back(ByBucket([&](auto add) {
         for (size_t i = 0; i < kExamples * kIds; ++i) {
-          const double uniform = static_cast<double>(RandomBits(3, ++drawn)) / 0x1p64;
-          add(MixBits(ZipfRank(uniform, num_rows_)));
+          add(MixBits(ZipfRank(RandomBits(3, ++drawn), num_rows_)));
         }
       }));
     }
