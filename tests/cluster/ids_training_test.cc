@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
@@ -19,8 +18,6 @@
 #include "ml/data/ids/text_hash.h"
 #include "ml/data/records/tf_example.pb.h"
 #include "ml/data/records/tf_record_file.h"
-#include "runtime/observability/metrics_file.h"
-#include "runtime/observability/summary.h"
 #include "tests/cluster/trained_run.h"
 
 namespace shoal {
@@ -209,15 +206,7 @@ class IdsTrainingTest : public ::testing::Test {
     EXPECT_OK(TrainInProcess(run, num_ps, num_workers, files_.get()));
   }
 
-  // Returns the losses of all steps and of the evaluation, which depend on every row.
-  std::vector<double> Losses(const v1::RunConfig& run) {
-    std::vector<double> losses;
-    for (const StepMetrics& step : RecordedSteps(files_.get(), run)) losses.push_back(step.loss);
-    const absl::StatusOr<Summary> summary = ReadSummary(files_.get(), run.out());
-    EXPECT_OK(summary.status());
-    if (summary.ok()) losses.push_back(summary->test_loss.value_or(-1));
-    return losses;
-  }
+  std::vector<double> Losses(const v1::RunConfig& run) { return RecordedLosses(files_.get(), run); }
 
   const std::unique_ptr<FileSystem> files_ = NewPosixFileSystem();
   const std::string directory_ =

@@ -11,7 +11,6 @@
 
 #include "base/file_system.h"
 #include "base/status_matchers.h"
-#include "runtime/observability/metrics_file.h"
 #include "runtime/observability/summary.h"
 #include "tests/cluster/trained_run.h"
 
@@ -67,15 +66,7 @@ class TableTrainingTest : public ::testing::Test {
     EXPECT_OK(TrainInProcess(run, num_ps, num_workers, files_.get()));
   }
 
-  // The losses of all steps and evaluations, which depend on every row.
-  std::vector<double> Losses(const v1::RunConfig& run) {
-    std::vector<double> losses;
-    for (const StepMetrics& step : RecordedSteps(files_.get(), run)) losses.push_back(step.loss);
-    const absl::StatusOr<Summary> summary = ReadSummary(files_.get(), run.out());
-    EXPECT_OK(summary.status());
-    if (summary.ok()) losses.push_back(summary->test_loss.value_or(-1));
-    return losses;
-  }
+  std::vector<double> Losses(const v1::RunConfig& run) { return RecordedLosses(files_.get(), run); }
 
   const std::unique_ptr<FileSystem> files_ = NewPosixFileSystem();
 };

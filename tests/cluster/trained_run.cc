@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
@@ -11,6 +12,7 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/config/run_config.h"
+#include "runtime/observability/summary.h"
 #include "runtime/process/shutdown.h"
 #include "runtime/task/task_options.h"
 #include "worker/replica/trained_variables.h"
@@ -62,6 +64,15 @@ std::vector<StepMetrics> RecordedSteps(FileSystem* disk, const v1::RunConfig& ru
     steps.push_back(*ParseMetricsLine(line));
   }
   return steps;
+}
+
+std::vector<double> RecordedLosses(FileSystem* disk, const v1::RunConfig& run) {
+  std::vector<double> losses;
+  for (const StepMetrics& step : RecordedSteps(disk, run)) losses.push_back(step.loss);
+  const absl::StatusOr<Summary> summary = ReadSummary(disk, run.out());
+  EXPECT_TRUE(summary.ok()) << summary.status();
+  if (summary.ok()) losses.push_back(summary->test_loss.value_or(-1));
+  return losses;
 }
 
 }  // namespace shoal

@@ -32,6 +32,9 @@ Values NewestValues(FileSystem* disk, const v1::RunConfig& run);
 // Returns the lines of the run's metrics.jsonl.
 std::vector<StepMetrics> RecordedSteps(FileSystem* disk, const v1::RunConfig& run);
 
+// Returns the losses of all steps and of the last evaluation, which depend on every row of tables.
+std::vector<double> RecordedLosses(FileSystem* disk, const v1::RunConfig& run);
+
 }  // namespace shoal
 
 #endif  // SHOAL_TESTS_CLUSTER_TRAINED_RUN_H_
