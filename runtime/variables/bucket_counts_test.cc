@@ -73,14 +73,7 @@ TEST_F(BucketTest, CountsThatAreIdleTakeNoMemory) {
   options.min_count = 3;
   options.idle_updates = 5;
   Make(options);
-  uint64_t bytes = 0;
-  for (uint64_t step = 0; step < 400; ++step) {
-    Contribution one;
-    for (uint64_t i = 0; i < 100; ++i) one.keys.push_back(step * 100 + i);
-    one.gradients.assign(one.keys.size() * kBucketDim, 1);
-    PushOne(step, one, bucket_.get());
-    if (step == 100) bytes = bucket_->rows().bytes();
-  }
+  const uint64_t bytes = PushNewKeys();
   EXPECT_EQ(bucket_->rows().num_rows(), 0u);
   EXPECT_LE(bucket_->rows().bytes(), 2 * bytes);
   EXPECT_EQ(bucket_->Save().counted_keys.size(), 600u);

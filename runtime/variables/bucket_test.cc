@@ -382,14 +382,7 @@ TEST_F(BucketTest, RowsThatComeAndGoReuseTheirMemory) {
   TableOptions options = BucketOptions(OptimizerKind::kAdagrad);
   options.idle_updates = 3;
   Make(options);
-  uint64_t bytes = 0;
-  for (uint64_t step = 0; step < 400; ++step) {
-    Contribution one;
-    for (uint64_t i = 0; i < 100; ++i) one.keys.push_back(step * 100 + i);
-    one.gradients.assign(one.keys.size() * kBucketDim, 1);
-    PushOne(step, one, bucket_.get());
-    if (step == 100) bytes = bucket_->rows().bytes();
-  }
+  const uint64_t bytes = PushNewKeys();
   EXPECT_LT(bucket_->rows().num_rows(), 2000u);
   EXPECT_LE(bucket_->rows().bytes(), 2 * bytes);
   EXPECT_EQ(counts_.rows(), bucket_->rows().num_rows());

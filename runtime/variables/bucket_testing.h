@@ -151,6 +151,19 @@ class BucketTest : public ::testing::Test {
     ASSERT_TRUE(bucket->Apply(1));
   }
 
+  // Pushes 400 steps of 100 keys, each key once. Returns the bucket's bytes after 101 steps.
+  uint64_t PushNewKeys() {
+    uint64_t bytes = 0;
+    for (uint64_t step = 0; step < 400; ++step) {
+      Contribution one;
+      for (uint64_t i = 0; i < 100; ++i) one.keys.push_back(step * 100 + i);
+      one.gradients.assign(one.keys.size() * kBucketDim, 1);
+      PushOne(step, one, bucket_.get());
+      if (step == 100) bytes = bucket_->rows().bytes();
+    }
+    return bytes;
+  }
+
   std::unique_ptr<TableUpdater> updater_;
   std::shared_ptr<SlabPool> pool_;
   TableCounts counts_;
