@@ -156,13 +156,8 @@ absl::Status CheckMaxSteps(FileSystem* file_system, const v1::RunConfig& run) {
 
 void PrintFinished(FileSystem* file_system, const v1::RunConfig& run, const std::string& command) {
   std::printf("This run had already finished.\n");
-  absl::StatusOr<Summary> summary = ReadSummary(file_system, run.out());
+  const absl::StatusOr<Summary> summary = ReadSummary(file_system, run.out());
   if (summary.ok()) {
-    if (summary->first_step.value_or(0) > 0) {
-      // The time and the rate are those of the steps after that one.
-      summary->train_seconds.reset();
-      summary->examples_per_second.reset();
-    }
     PrintSummary(*summary, run, command);
   } else {
     std::printf("To train on, raise %s.\n", run.num_epochs() == 0 ? "--max_steps"

@@ -268,7 +268,7 @@ TEST_F(TrainCommandTest, MaxStepsBelowTheStepsThatWereMadeAreRefused) {
   EXPECT_EQ(Train({"--max_steps=30"}), 0);
   const std::string printed = ::testing::internal::GetCapturedStdout();
   EXPECT_THAT(printed, HasSubstr("This run had already finished.\n"));
-  EXPECT_THAT(printed, HasSubstr("trained:       40 steps\n"));
+  EXPECT_THAT(printed, HasSubstr("trained:       40 steps"));
 }
 
 TEST_F(TrainCommandTest, AResumeThatIsRefusedDoesNotPrintTheResultOfTheStartBefore) {
