@@ -16,7 +16,8 @@ class Dlrm:
 
     def __init__(self, tf):
         self.tf = tf
-        self.tables = [tf.Variable(tf.random.uniform((rows, clicks_data.DIM), -0.05, 0.05)) for rows in clicks_data.rows()]
+        low, high = clicks_data.setting("uniform", "low"), clicks_data.setting("uniform", "high")
+        self.tables = [tf.Variable(tf.random.uniform((rows, clicks_data.DIM), low, high)) for rows in clicks_data.rows()]
         self.dense = {}
         for name, sizes in (("bottom", clicks_data.BOTTOM), ("top", clicks_data.TOP)):
             for i, (inputs, outputs) in enumerate(zip(sizes, sizes[1:])):

@@ -34,7 +34,7 @@ class Dlrm(nn.Module):
         self.tables = nn.ModuleList(nn.EmbeddingBag(rows, clicks_data.DIM, mode="sum", sparse=True)
                                     for rows in clicks_data.rows())
         for table in self.tables:
-            nn.init.uniform_(table.weight, -0.05, 0.05)
+            nn.init.uniform_(table.weight, clicks_data.setting("uniform", "low"), clicks_data.setting("uniform", "high"))
         self.register_buffer("pairs", torch.tril_indices(clicks_data.COLUMNS + 1, clicks_data.COLUMNS + 1, -1))
 
     def forward(self, numbers, ids):
