@@ -30,6 +30,12 @@ constexpr char kNoHello[] =
     "; a compute program makes shoal.Worker() and loops over it, or follows "
     "docs/compute_program.md in another language";
 
+// Without a log the program's own error is on the console.
+constexpr char kSeeAbove[] =
+    "; if it lacks the module shoal: install the wheel, or set PYTHONPATH to the folder python of "
+    "a "
+    "clone; --python=PROGRAM names another interpreter";
+
 constexpr char kReadOnly[] =
     "; a write to parameters ends a program like this, since they are for reading only, and so "
     "does "
@@ -46,8 +52,9 @@ std::string DescribeEnd(const ChildExit& exit) {
 }
 
 // Returns a hint for a program that has ended by itself.
-absl::string_view RemedyFor(const ChildExit& exit, Phase phase) {
+absl::string_view RemedyFor(const ChildExit& exit, Phase phase, bool has_log) {
   if (exit.ok() && phase == Phase::kHello) return kNoHello;
+  if (!exit.by_signal && phase == Phase::kHello && !has_log) return kSeeAbove;
   return exit.by_signal && exit.number == SIGSEGV && phase == Phase::kWorking ? kReadOnly : "";
 }
 
@@ -250,7 +257,7 @@ absl::Status ExternalProgram::Ended() {
       because(exit.ok() && phase < Phase::kIdle ? "ended without asking for work"
               : phase < Phase::kIdle            ? "ended before it was ready"
                                                 : "ended before the run was over",
-              DescribeEnd(exit), RemedyFor(exit, phase));
+              DescribeEnd(exit), RemedyFor(exit, phase, !options_.log_file.empty()));
   if (exit.crashed()) {
     return phase == Phase::kWorking ? BatchCrash(text) : absl::InternalError(text);
   }
