@@ -30,7 +30,7 @@ constexpr char kNoHello[] =
     "; a compute program makes shoal.Worker() and loops over it, or follows "
     "docs/compute_program.md in another language";
 
-// Without a log the program's own error is on the console.
+// The remedy if the program has no log. The console then has its own error.
 constexpr char kSeeAbove[] =
     "; if it lacks the module shoal: install the wheel, or set PYTHONPATH to the folder python of "
     "a "
