@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 #include "base/file_system.h"
 #include "base/status_macros.h"
@@ -33,9 +34,10 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> OpenSince(FileSystem* files, const s
       absl::SimpleAtoi(since, &step) ? OpenCheckpoint(files, out, step)
                                      : Checkpoint::Open(*files, since, Checkpoint::Verify::kIndex);
   if (opened.ok()) return opened;
-  return absl::Status(opened.status().code(),
-                      absl::StrCat("--since: ", opened.status().message(),
-                                   "; `shoal inspect` lists the checkpoints of a run"));
+  return absl::Status(
+      opened.status().code(),
+      absl::StrCat("--since: ", absl::StripPrefix(opened.status().message(), "--step: "),
+                   "; `shoal inspect` lists the checkpoints of a run"));
 }
 
 absl::StatusOr<std::string> ExportRows(const CommandLine& line, FileSystem* files,

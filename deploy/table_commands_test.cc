@@ -87,8 +87,7 @@ TEST_F(TableCommandsTest, ExportSinceACheckpointWritesWhatChanged) {
   EXPECT_EQ(printed_, "step 9 since step 9: item 0 rows and 0 removed\n");
   EXPECT_EQ(Array("item.values.npy").dims, (std::vector<int64_t>{0, 2}));
   EXPECT_NE(Run(&ExportMain, {"--tables=" + rows_, "--since=8"}), 0);
-  EXPECT_THAT(errors_,
-              HasSubstr("--since: --step: there is no checkpoint of step 8; there are those of "));
+  EXPECT_THAT(errors_, HasSubstr("--since: there is no checkpoint of step 8; there are those of "));
   EXPECT_NE(Run(&ExportMain, {"--since=7"}), 0);
   EXPECT_THAT(errors_, HasSubstr("--since: has no meaning without --tables"));
 }

@@ -93,6 +93,10 @@ def check_phrases(folder):
     assert phrases_in(folder, "a.cc", 'LOG(INFO) << "the run goes "\n             "on from step 7";\n')
     assert not phrases_in(folder, "a.cc", "bool was_told = in_hand() && goes_on;\n")
     assert not phrases_in(folder, "a.cc", "#include \"what is told.h\"\n")
+    assert phrases_in(folder, "a_test.cc", "TEST_F(RunTest, TheRunGoesOnFromStep7) {\n")
+    assert phrases_in(folder, "a_test.cc", "TEST(\n    RunTest, AFlagIsToldItsRemedy) {\n")
+    assert phrases_in(folder, "a_test.py", "def test_the_run_goes_on(tmp_path):\n    pass\n")
+    assert not phrases_in(folder, "a_test.cc", "TEST(RunTest, TheRunResumesFromStep7) {\n")
 
 
 def check_exit_codes(folder):

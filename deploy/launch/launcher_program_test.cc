@@ -98,7 +98,7 @@ TEST_F(ProgramRunTest, WhenTheChiefWaitsInVainForAWorkerItsProgramIsNamed) {
               HasSubstr("; before that a program failed: train.py did not declare its variables"));
 }
 
-TEST_F(ProgramRunTest, AProgramThatFailsAfterTheRunIsNoInternalError) {
+TEST_F(ProgramRunTest, AProgramThatFailsAfterTheRunIsNotAnInternalError) {
   // A process can be signalled until the launcher has noticed its end.
   EXPECT_EQ(Launch("case $task in chief-0) echo $$ > $dir/pid; mv $dir/pid $dir/chief.pid;"
                    " await going; touch $dir/over;;"

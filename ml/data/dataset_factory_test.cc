@@ -385,7 +385,7 @@ TEST_F(DataDirectoryTest, NamesThatAreNearlyRightGiveAHint) {
   }
 }
 
-TEST_F(DataDirectoryTest, ADirectoryWithoutTheWantedFormatIsToldItsFiles) {
+TEST_F(DataDirectoryTest, TheErrorOfADirectoryWithoutTheWantedFormatListsTheMissingFiles) {
   Write("readme.txt", "");
   config_.set_format(v1::DataConfig::FORMAT_IMAGE_FOLDER);
   EXPECT_EQ(Describe(DataSplit::kTrain),

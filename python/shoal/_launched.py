@@ -173,7 +173,7 @@ class _Cell:
 
 
 class _Lines:
-    """A line on standard error that is written again, or, where that is no terminal, a new line for each tenth."""
+    """A line on standard error that is written again; without a terminal, each tenth has a line of its own."""
 
     def __init__(self) -> None:
         self._is_terminal = sys.stderr.isatty()

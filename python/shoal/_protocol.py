@@ -1,6 +1,6 @@
 """The messages between a worker and a compute program, and their order: docs/compute_program.md, versions 1 to 4.
 
-Everything here is a pure function of bytes. Conversation is the program's side; whoever has the socket gives it the
+Everything here is a pure function of bytes. Conversation is the program's side; the owner of the socket gives it the
 bytes that arrive and sends the bytes that it returns.
 """
 

@@ -79,7 +79,7 @@ class Rows:
 
 
 def keys_of(table: str, keys: Any) -> Keys:
-    """Returns the keys as uint64, in their shape; ProgramError if they are no whole numbers."""
+    """Returns the keys as uint64, in their shape; ProgramError if they are not whole numbers."""
     try:
         array = np.asarray(keys)
     except (TypeError, ValueError) as error:

@@ -286,7 +286,7 @@ def test_an_error_of_the_program_reaches_the_worker(code, kind, message, tmp_pat
     assert failed.kind == kind
 
 
-def test_a_library_is_where_packages_are_whoever_installed_them(tmp_path):
+def test_a_library_is_recognized_by_the_directory_of_packages(tmp_path):
     package = tmp_path / "dist-packages/thing"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("def fail():\n    raise ValueError('what')\n")
@@ -465,7 +465,7 @@ def test_a_program_started_by_hand_becomes_a_run_in_one_process(tmp_path):
         ({"SLURM_PROCID": "2", "SLURM_STEP_NUM_TASKS": "3"}, "srun --ntasks=3 shoal task"),
     ],
 )
-def test_a_launcher_of_many_processes_is_told_to_start_tasks(variables, command, tmp_path):
+def test_the_error_in_a_launcher_of_many_processes_says_to_start_tasks(variables, command, tmp_path):
     done = by_hand(tmp_path, "import shoal\nshoal.Worker()", SHOAL="/bin/true", **variables)
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]

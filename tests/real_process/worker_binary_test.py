@@ -161,7 +161,7 @@ def test_summaries_do_not_change_what_is_trained():
         assert not (plain.out / "events/worker-0").exists()
 
 
-def test_points_of_a_run_that_went_on_stand_once():
+def test_points_of_a_resumed_run_stand_once():
     with cluster.Run(FILE, *FLAGS, LOCAL, "--num_epochs=8", "--scalars_every=1") as run:
         run.start()
         run.wait_for_step(45)
@@ -301,7 +301,7 @@ if __name__ == "__main__":
                   test_a_worker_that_is_killed_changes_nothing,
                   test_summaries_are_written_as_event_files,
                   test_summaries_do_not_change_what_is_trained,
-                  test_points_of_a_run_that_went_on_stand_once,
+                  test_points_of_a_resumed_run_stand_once,
                   test_tasks_by_hand_need_no_model_but_the_workers,
                   test_programs_that_are_none_end_in_one_line,
                   test_ctrl_c_works_while_the_program_is_asked,

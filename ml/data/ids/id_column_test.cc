@@ -57,7 +57,7 @@ TEST(IdColumnTest, AListHasItsIdsInOrder) {
   EXPECT_THAT(list.keys, ElementsAre(3, 1, 3));
 }
 
-TEST(IdColumnTest, ATextThatIsNoIdIsNamedWithTheRemedy) {
+TEST(IdColumnTest, ATextThatIsNotAnIdIsNamedWithTheRemedy) {
   IdColumn ids;
   IdList list;
   for (const char* text : {"blue", "1.0", "1|2", "18446744073709551616", "-9223372036854775809"}) {

@@ -18,7 +18,7 @@ Models = Union[nn.Module, Sequence[nn.Module], Mapping[str, nn.Module]]
 @dataclass
 class Entry:
     """kind: "parameter", "statistic" (a buffer that batches change), "fixed" (a float32 buffer that stays), "counter"
-    (num_batches_tracked), "constant" (a buffer of another type, which is no variable)."""
+    (num_batches_tracked), "constant" (a buffer of another type, which is not a variable)."""
 
     name: str
     kind: str
@@ -116,7 +116,7 @@ def load_buffers(buffers: Sequence[Entry], values: Mapping[str, Any], step: int,
 
 
 def why_not_changed(entry: Entry) -> str:
-    """Returns the error of a batch that changes a buffer which is no statistic."""
+    """Returns the error of a batch that changes a buffer which is not a statistic."""
     if entry.kind == "fixed":
         return f"the buffer {entry.name} changes with a batch; name it: Trainer(…, statistics=[{entry.name!r}])"
     return (

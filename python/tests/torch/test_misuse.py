@@ -168,7 +168,7 @@ def test_changes_of_an_optimizer_that_the_run_would_not_follow_are_refused(chang
     _expect(program, _one_batch, "shoal.torch.from_torch(optimizer, model, schedule=shoal.Cosine())")
 
 
-def test_a_loop_for_each_epoch_is_told_to_be_one_loop():
+def test_the_error_of_a_loop_for_each_epoch_says_to_write_one_loop():
     def program(worker):
         model = mlp()
         trainer = shoal.torch.Trainer(worker, model, shoal.SGD(0.1))

@@ -236,7 +236,7 @@ def test_a_converted_optimizer_has_the_schedule_that_is_given_with_it():
     assert "schedule { kind: KIND_COSINE warmup_steps: 5 }" in converted.settings()
 
 
-def test_groups_with_equal_options_are_no_groups_of_the_run():
+def test_groups_with_equal_options_do_not_become_groups_of_the_run():
     model = deep()
     optimizer = torch.optim.AdamW([{"params": model[0].parameters()}, {"params": model[2:].parameters()}])
     assert shoal.torch.from_torch(optimizer, model) == shoal.torch.from_torch(optimizer)
