@@ -153,13 +153,16 @@ void SteppingTrainer::SetPull(uint32_t parameter_set, uint64_t lineage, Exchange
 
 void SteppingTrainer::PrepareRows(uint32_t parameter_set, const std::optional<BatchKey>& next) {
   RowSets* const rows = options_.replica->rows();
-  if (!next.has_value()) return rows->Prepare(parameter_set, nullptr);
+  // An error counts when the batch is computed.
+  const auto prepare = [rows, parameter_set](const BatchKeys* keys) {
+    rows->Prepare(parameter_set, keys != nullptr && rows->CheckFits(*keys).ok() ? keys : nullptr);
+  };
+  if (!next.has_value()) return prepare(nullptr);
   if (const AskedRows* const asked = options_.replica->asked_rows(); asked != nullptr) {
-    return rows->Prepare(parameter_set, asked->KeysAhead(*next));
+    return prepare(asked->KeysAhead(*next));
   }
   const absl::StatusOr<const LoadedBatch*> batch = TakeTrainBatch(*next);
-  // An error counts when the batch is computed.
-  rows->Prepare(parameter_set, batch.ok() ? &GetKeys(**batch) : nullptr);
+  prepare(batch.ok() ? &GetKeys(**batch) : nullptr);
   if (batch.ok()) ahead_ = *batch;
 }
 
@@ -175,6 +178,11 @@ absl::StatusOr<const LoadedBatch*> SteppingTrainer::TakeTrainBatch(const BatchKe
 bool SteppingTrainer::PullRows(const BatchKeys& keys, uint32_t row_set, uint64_t lineage,
                                uint64_t version) {
   const std::vector<ExchangeGroup>& groups = options_.store->groups();
+  if (absl::Status status = options_.replica->rows()->CheckFits(keys); !status.ok()) {
+    MutexLock lock(&mutex_);
+    error_ = std::move(status);
+    return false;
+  }
   options_.replica->rows()->Prepare(row_set, &keys);
   const ComputeCount::Pause waiting(&computed_);
   const absl::Time begin = options_.clock->Now();

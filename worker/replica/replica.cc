@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/status_macros.h"
 #include "ml/optim/all_finite.h"
 #include "ml/optim/gradient_clipping.h"
 
@@ -222,7 +223,10 @@ absl::Status Replica::Train(const LoadedBatch& batch, uint32_t parameter_set,
         Settle(report_group_, contribution_set, on_group);
       });
   if (!status.ok() || IsDropped()) return status;
-  if (asked_ != nullptr) asked_->Collect();
+  if (asked_ != nullptr) {
+    asked_->Collect();
+    RETURN_IF_ERROR(rows_->CheckFits(asked_->keys()));
+  }
   std::optional<float> scale = 1.0f;
   if (clip_by_global_norm_ > 0) scale = ClipGradients(batch, contribution_set);
   const bool finite = scale.has_value();

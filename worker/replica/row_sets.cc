@@ -2,8 +2,11 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+
 #include "ml/optim/all_finite.h"
 #include "ml/optim/gradient_clipping.h"
+#include "runtime/transport/bulk.h"
 #include "runtime/variables/row_payload.h"
 
 namespace shoal {
@@ -48,6 +51,24 @@ RowSets::RowSets(const ReplicaProgram* program, const SliceTable* table,
     }
   }
   rows_.resize(lookups.size());
+}
+
+absl::Status RowSets::CheckFits(const BatchKeys& keys) const {
+  for (size_t t = 0; t < keys.tables().size(); ++t) {
+    const std::vector<uint32_t>& begins = keys.tables()[t].begins;
+    uint32_t most = 0;
+    for (size_t b = 0; b + 1 < begins.size(); ++b) most = std::max(most, begins[b + 1] - begins[b]);
+    const uint64_t bytes = RowPayloadBytes(most, dim_[t]);
+    if (bytes <= kDefaultMaxBulkPayloadBytes) continue;
+    const uint64_t buckets = begins.size() - 1;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "table ", program_.variables()[program_.lookups()[t].table].name(), ": batch ",
+        keys.index(), " has ", most, " keys in one of ", buckets, " buckets; with their rows of ",
+        dim_[t], " numbers they have ", bytes, " bytes, and a message holds ",
+        kDefaultMaxBulkPayloadBytes, "; set the table's buckets to ",
+        buckets * (2 * bytes / kDefaultMaxBulkPayloadBytes + 1), ", or make batch_size smaller"));
+  }
+  return absl::OkStatus();
 }
 
 void RowSets::Prepare(uint32_t index, const BatchKeys* keys) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 
 #include "ml/tensor/buffer.h"
@@ -29,6 +30,10 @@ class RowSets {
   // All pointers are borrowed; `groups` are the store's.
   RowSets(const ReplicaProgram* program, const SliceTable* table,
           const std::vector<ExchangeGroup>* groups);
+
+  // Returns FailedPrecondition, which names the table and the remedy, if the keys of a bucket do
+  // not fit into one message with their rows or gradients. Such keys cannot be prepared or encoded.
+  absl::Status CheckFits(const BatchKeys& keys) const;
 
   // Prepares the set for the batch with these keys; with null for no batch, so that pulls ask only
   // for versions. The rows are in the set once every group of buckets has been pulled with pulls().

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ namespace shoal {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // The loss depends on the first table. The gradient of a row is minus its value.
@@ -95,6 +97,24 @@ class RowSetsTest : public ::testing::Test {
   std::unique_ptr<BatchDigest> digest_;
   LoadedBatch batch_;
 };
+
+TEST_F(RowSetsTest, KeysOfABucketThatDoNotFitAMessageAreAnErrorWithTheRemedy) {
+  std::vector<int64_t> keys(400'000);
+  std::iota(keys.begin(), keys.end(), 0);
+  MakeBatch(3, keys);
+  EXPECT_EQ(replica_.rows()->CheckFits(GetKeys(batch_)), absl::OkStatus());
+  keys.resize(600'000);
+  std::iota(keys.begin(), keys.end(), 0);
+  MakeBatch(4, keys);
+  const absl::Status status = replica_.rows()->CheckFits(GetKeys(batch_));
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("table b: batch 4 has 300"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr(" keys in one of 2 buckets; with their rows "
+                                                       "of 2 numbers they have 4"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("a message holds 4194304; set the table's buckets to 6, or make batch_size "
+                        "smaller"));
+}
 
 TEST_F(RowSetsTest, ABatchPushesTheGradientsOfItsRowsToTheirBuckets) {
   for (const std::vector<int64_t>& keys :
