@@ -1,11 +1,15 @@
 #!/bin/bash
 # Checks the CUDA backend on a machine with a GPU, which need not be the one that builds.
-#   tools/gpu_check.sh pack DIR    builds with --config=cuda and fills DIR: programs, the libraries
-#                                  they need (not the driver's), and this script as DIR/gpu_check
-#   DIR/gpu_check                  conformance, also under compute-sanitizer where that is installed;
-#                                  graphs; gradients of the zoo against PyTorch's; training on one
-#                                  and on all GPUs, whose final loss must be that of as many clones on
-#                                  CPUs; times of steps
+#   tools/gpu_check.sh pack [--borrow_nvidia] DIR
+#         builds with --config=cuda and fills DIR: programs, the libraries that they need (not the
+#         driver's), and this script as DIR/gpu_check. With --borrow_nvidia it leaves out cuBLAS,
+#         cuDNN, NCCL and NVRTC (1.6 GB): the other machine then has them in /usr/local/cuda or in
+#         Python's nvidia packages, which PyTorch brings.
+#   DIR/gpu_check [PHASE...]    runs these phases, or all, in this order:
+#         kernels     conformance, executor and graphs, gradients of the zoo against PyTorch's
+#         training    on one and on all GPUs; the final loss must be that of as many clones on CPUs
+#         times       times of steps
+#         sanitizers  our kernels under compute-sanitizer, where that is installed
 # DIR may be carried to a machine with other system libraries. Exit codes of the check: 0 all passed,
 # 1 something failed, 3 no GPU.
 set -uo pipefail
@@ -19,6 +23,10 @@ readonly TARGETS=(
   //tools/list_gpus
 )
 readonly TOOLKIT=/usr/local/cuda
+# The libraries that pack --borrow_nvidia leaves out, as regular expression.
+readonly BORROWED='^lib(cublas|cublasLt|cudnn[a-z_]*|nccl|nvrtc[a-z-]*)\.so'
+# No step takes longer than this, in seconds.
+readonly STEP_LIMIT=300
 # The largest relative difference between the final losses on GPUs and on CPUs. Another order of additions
 # makes a difference of 4e-7 after these 50 steps; leaving out the last step makes one of 2e-2.
 # With bfloat16 another order makes up to 5e-5, where it decides which way a factor is rounded; factors that
@@ -29,7 +37,7 @@ readonly LOSS_TOLERANCE_BFLOAT16=3e-4
 # Checks that all libraries are in the folder: those that its programs find by themselves, but for the C
 # library's, and with the folder's loader those of all files. Only the driver's library is the other machine's.
 check_libraries() {
-  local to missing
+  local to missing borrowed=$2
   to=$(cd "$1" && pwd -P) || return 1  # the path that loaders print, which resolve links
   missing=$({
     find "$to/bin" -type f | while read -r file; do
@@ -41,7 +49,8 @@ check_libraries() {
         --library-path "$to/glibc:$to/lib" --list "$file" 2>&1 |
         awk -v file="${file##*/}" '{ print file, $0 }'
     done
-  } | awk -v to="$to/" '$3 == "=>" && $2 !~ /^libcuda\.so/ {
+  } | awk -v to="$to/" -v borrowed="$borrowed" '$3 == "=>" && $2 !~ /^libcuda\.so/ &&
+      (borrowed == "" || $2 !~ borrowed) {
     path = substr($0, index($0, " => ") + 4)
     if (index(path, to) != 1) print $1 " needs " $2 }' | sort -u)
   [[ -z "$missing" ]] || { echo "not in $to: $missing" >&2; return 1; }
@@ -49,7 +58,9 @@ check_libraries() {
 
 # Programs look for their libraries beside them. DT_RPATH, not RUNPATH: libraries find each other.
 pack() {
-  local to=$1 target path program library name
+  local borrowed="" to target path program library name
+  if [[ "${1:-}" == --borrow_nvidia ]]; then borrowed=$BORROWED && shift; fi
+  to=${1:?usage: tools/gpu_check.sh pack [--borrow_nvidia] DIR}
   cd "$(dirname "$0")/.." || exit 1
   # shellcheck disable=SC2016
   bazel build --config=cuda --linkopt=-Wl,--disable-new-dtags \
@@ -66,6 +77,7 @@ pack() {
     ldd "bazel-bin/$path" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }'
   done | sort -u | while read -r library; do
     name=${library##*/}
+    [[ -n "$borrowed" && "$name" =~ $borrowed ]] && continue
     case "$name" in
       libcuda.so*) ;;
       libc.so* | libm.so* | libdl.so* | librt.so* | libpthread.so* | libresolv.so* | libutil.so*)
@@ -80,9 +92,9 @@ pack() {
   sed -i 's#/usr/local/cuda/lib64#$ORIGIN/../lib///////#g' "$to"/bin/* || exit 1
   # cuDNN opens its parts by itself.
   for library in "$TOOLKIT"/lib64/libcudnn_*.so.9 "$TOOLKIT"/lib64/libnvrtc*.so.*; do
-    [[ -e "$library" ]] && cp -fL "$library" "$to/lib/"
+    [[ -z "$borrowed" && -e "$library" ]] && cp -fL "$library" "$to/lib/"
   done
-  check_libraries "$to" || exit 1
+  check_libraries "$to" "$borrowed" || exit 1
   cp deploy/runs/seed_mlp.textproto "$to/run.textproto" || exit 1
   mkdir -p "$to/ml/nn" && cp -r ml/nn/golden "$to/ml/nn/" || exit 1
   cp tools/gpu_check.sh "$to/gpu_check" || exit 1
@@ -97,7 +109,7 @@ loader=()
 start() {
   local program=$1
   shift
-  "${loader[@]}" "$here/bin/$program" "$@"
+  timeout "$STEP_LIMIT" "${loader[@]}" "$here/bin/$program" "$@"
 }
 
 # One line per step: its name, and whether it passed.
@@ -148,74 +160,113 @@ train_as_on_cpus() {
 golden_gradients() { (cd "$here" && start golden_gradients_test); }
 
 time_steps() {
-  local model=$1 batch=$2 device=$3
-  printf '%s, batch %d, %s: median ms of a step, CPU ms, GF/s of a core: ' "$model" "$batch" \
-    "${*:3}"
-  echo 100 | start step_benchmark "$model" "$batch" 1 "$device" cpu "${@:4}" | tail -n 1
+  local model=$1 batch=$2 times
+  times=$(echo 100 | start step_benchmark "$model" "$batch" 4 /gpu:0 cpu "${@:3}") || return 1
+  echo "$model, batch $batch ${*:3}: median ms of a step, CPU ms, GF/s of a core:" \
+    "$(tail -n 1 <<<"$times")"
 }
 
-run() {
-  local gpus devices count sanitizer variables model batch
-  here=$(cd "$(dirname "$0")" && pwd)
-  "$here/bin/list_gpus" >/dev/null 2>&1
-  case $? in
-    0 | 3) ;;
-    *)
-      loader=("$here/glibc/ld-linux-x86-64.so.2" --library-path "$here/glibc:$here/lib")
-      echo "this machine's C library is older than the programs': using the folder's own"
-      ;;
-  esac
-  gpus=$(start list_gpus)
-  case $? in
-    0) echo "$gpus" ;;
-    3) echo "gpu_check: this machine has no usable GPU; nothing was checked"; exit 3 ;;
-    *) echo "gpu_check: the programs do not start here"; exit 1 ;;
-  esac
-  devices=$(echo "$gpus" | cut -d' ' -f1 | paste -sd,)
-  count=$(echo "$gpus" | wc -l)
-  check conformance start conformance_test
+# Adds the folders with NVIDIA's libraries of this machine to the search path, if the pack has none.
+find_nvidia_libraries() {
+  local packages folders
+  [[ -e "$here/lib/libcublasLt.so.13" ]] && return
+  packages=$(python3 -c 'import nvidia; print(*nvidia.__path__)' 2>/dev/null)
+  # shellcheck disable=SC2086
+  folders=$(find $packages "$TOOLKIT/lib64/" -name 'lib*.so*' -printf '%h\n' 2>/dev/null |
+    sort -u | paste -sd:)
+  export LD_LIBRARY_PATH=$folders${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+}
+
+check_kernels() {
+  check conformance env SHOAL_CONFORMANCE_BACKENDS=gpu timeout "$STEP_LIMIT" \
+    "${loader[@]}" "$here/bin/conformance_test"
   check executor start device_memory_test
   check "golden gradients" golden_gradients
-  for sanitizer in memcheck racecheck; do
-    if command -v compute-sanitizer >/dev/null; then
-      check "$sanitizer" compute-sanitizer --tool "$sanitizer" --error-exitcode 1 \
-        "${loader[@]}" "$here/bin/conformance_test" \
-        --gtest_filter='*AgreeWithTheReference:*NobodyNeeds*'
-    else
-      echo "$sanitizer: not run, there is no compute-sanitizer"
-    fi
-  done
+}
+
+# check_training DEVICES COUNT
+check_training() {
+  local devices=$1 count=$2 variables
   check "one GPU" train_as_on_cpus /gpu:0 1
   check "one GPU, replayed" train_as_on_cpus /gpu:0 1 cpu --cuda_graphs
   check "one GPU, bfloat16" train_as_on_cpus /gpu:0 1 cpu --compute_dtype=bfloat16
   check "one GPU, bfloat16, replayed" \
     train_as_on_cpus /gpu:0 1 cpu --compute_dtype=bfloat16 --cuda_graphs
   check "a clone on the CPU and one on a GPU" train_as_on_cpus /cpu:0,/gpu:0 2
-  if [[ "$devices" == *,* ]]; then
-    for variables in cpu first_device mirrored; do
-      check "all GPUs, variables $variables" train_as_on_cpus "$devices" "$count" "$variables"
-    done
-    check "all GPUs, mirrored, replayed" train_as_on_cpus "$devices" "$count" mirrored --cuda_graphs
-  fi
-  for device in /cpu:0 /gpu:0; do
-    time_steps seed_mlp 2000 "$device"
-    time_steps mobilenet_v2 32 "$device"
-    time_steps resnet18 32 "$device"
+  [[ "$devices" == *,* ]] || return
+  for variables in cpu first_device mirrored; do
+    check "all GPUs, variables $variables" train_as_on_cpus "$devices" "$count" "$variables"
   done
+  check "all GPUs, mirrored, replayed" train_as_on_cpus "$devices" "$count" mirrored --cuda_graphs
+}
+
+check_times() {
+  local model batch
   for model in seed_mlp mobilenet_v2 resnet18; do
     batch=$([[ $model == seed_mlp ]] && echo 2000 || echo 32)
-    time_steps "$model" "$batch" /gpu:0 cuda_graphs
-    time_steps "$model" "$batch" /gpu:0 bfloat16
-    time_steps "$model" "$batch" /gpu:0 cuda_graphs bfloat16
+    check "times of $model" time_steps "$model" "$batch"
+    check "times of $model, replayed" time_steps "$model" "$batch" cuda_graphs
+    check "times of $model, bfloat16" time_steps "$model" "$batch" bfloat16
+    check "times of $model, bfloat16, replayed" \
+      time_steps "$model" "$batch" cuda_graphs bfloat16
+  done
+}
+
+# The kernels of cuBLAS and cuDNN are left out: they are NVIDIA's, and would take most of the time.
+check_sanitizers() {
+  local tool
+  for tool in memcheck racecheck; do
+    if command -v compute-sanitizer >/dev/null; then
+      check "$tool" env SHOAL_CONFORMANCE_BACKENDS=gpu timeout "$STEP_LIMIT" \
+        compute-sanitizer --tool "$tool" --kernel-regex kns=shoal --error-exitcode 1 \
+        "${loader[@]}" "$here/bin/conformance_test" \
+        --gtest_filter='*AgreeWithTheReference:*UnusedOutputs*'
+    else
+      echo "$tool: not run, there is no compute-sanitizer"
+    fi
+  done
+}
+
+# run [PHASE...]
+run() {
+  local gpus devices said phase
+  here=$(cd "$(dirname "$0")" && pwd)
+  find_nvidia_libraries
+  said=$("$here/bin/list_gpus" 2>&1 >/dev/null)
+  if [[ "$said" == *GLIBC* ]]; then
+    loader=("$here/glibc/ld-linux-x86-64.so.2" --library-path
+      "$here/glibc:$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}")
+    echo "this machine's C library is older than the programs': using the folder's own"
+  fi
+  gpus=$(start list_gpus)
+  case $? in
+    0) echo "$gpus" ;;
+    3) echo "gpu_check: this machine has no usable GPU; nothing was checked"; exit 3 ;;
+    *) echo "gpu_check: the programs do not start here: $said"; exit 1 ;;
+  esac
+  devices=$(echo "$gpus" | cut -d' ' -f1 | paste -sd,)
+  [[ $# -gt 0 ]] || set -- kernels training times sanitizers
+  for phase in "$@"; do
+    case "$phase" in
+      kernels) check_kernels ;;
+      training) check_training "$devices" "$(echo "$gpus" | wc -l)" ;;
+      times) check_times ;;
+      sanitizers) check_sanitizers ;;
+      *) usage ;;
+    esac
   done
   exit "$failed"
 }
 
+usage() {
+  echo "usage: tools/gpu_check.sh pack [--borrow_nvidia] DIR, then" \
+    "DIR/gpu_check [kernels] [training] [times] [sanitizers]" >&2
+  exit 2
+}
+
 case "${1:-}" in
-  pack) pack "${2:?usage: tools/gpu_check.sh pack DIR}" ;;
-  "") if [[ -d "$(dirname "$0")/bin" ]]; then run; else
-    echo "usage: tools/gpu_check.sh pack DIR, then DIR/gpu_check" >&2
-    exit 2
-  fi ;;
-  *) echo "usage: tools/gpu_check.sh pack DIR, then DIR/gpu_check" >&2; exit 2 ;;
+  pack) shift && pack "$@" ;;
+  "" | kernels | training | times | sanitizers)
+    if [[ -d "$(dirname "$0")/bin" ]]; then run "$@"; else usage; fi ;;
+  *) usage ;;
 esac

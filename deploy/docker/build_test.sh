@@ -41,6 +41,20 @@ names_the_packages_of_all_libraries() {
     while read -r package _; do [[ -s "$document/$package/copyright" ]] || return 1; done <"$document/shoal/packages"
 }
 
+# A program that needs a library named like cuDNN's gets the parts beside it too, but not those for sequences.
+has_the_parts_of_cudnn() {
+  local folder=$TEST_TMPDIR/cudnn image=$TEST_TMPDIR/with_cudnn name
+  mkdir -p "$folder"
+  for name in libcudnn.so.9 libcudnn_ops.so.9 libcudnn_adv.so.9 libnvrtc.so.13; do
+    echo 'int Part() { return 0; }' | gcc -shared -fPIC "-Wl,-soname,$name" -x c - -o "$folder/$name"
+  done
+  echo 'int Part(); int main() { return Part(); }' |
+    gcc -x c - -x none "$folder/libcudnn.so.9" -o "$folder/program" "-Wl,-rpath,$folder"
+  "$build" --binary="$folder/program" --folder="$image" || return 1
+  (cd "$image/usr/lib/x86_64-linux-gnu" && echo libcudnn* libnvrtc*) |
+    grep -x 'libcudnn.so.9 libcudnn_ops.so.9 libnvrtc.so.13'
+}
+
 is_the_same_each_time() {
   "$build" --binary="$shoal" --folder="$TEST_TMPDIR/again"
   diff <(tar -C "$TEST_TMPDIR/image" --sort=name -c . | sha256sum) <(tar -C "$TEST_TMPDIR/again" --sort=name -c . | sha256sum)
@@ -58,6 +72,7 @@ expect "makes a folder" "$build" --binary="$shoal" --folder="$TEST_TMPDIR/image"
 expect "runs with its own libraries" runs_with_its_own_libraries
 expect "has no other program, no shell" has_no_other_program
 expect "names the packages and licences of all libraries" names_the_packages_of_all_libraries
+expect "has the libraries that cuDNN opens by itself" has_the_parts_of_cudnn
 expect "is the same each time" is_the_same_each_time
 expect "refuses an unknown flag" refuses 64 "--with_date: is not a flag" --with_date
 expect "refuses a name of no image before it builds anything" \

@@ -10,6 +10,7 @@
 
 #include "gtest/gtest.h"
 
+#include "base/log.h"
 #include "ml/kernels/conformance_backends.h"
 #include "ml/kernels/conformance_cases.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
@@ -23,10 +24,21 @@ bool HasKernel(const ConformanceBackend& backend, const std::string& op) {
   return std::count(backend.ops.begin(), backend.ops.end(), op) > 0;
 }
 
-absl::StatusOr<std::vector<Tensor>> RunOn(const ConformanceBackend& backend, const OpCall& call,
+// Runs the call on the backend. A device keeps its first error, so after a failed call the backend
+// gets a new device, and the next call is judged by itself.
+absl::StatusOr<std::vector<Tensor>> RunOn(ConformanceBackend& backend, const OpCall& call,
                                           OpRunOptions options = {}) {
   options.device = backend.device;
-  return RunOp(backend.create_kernel, call, options);
+  auto outputs = RunOp(backend.create_kernel, call, options);
+  if (!outputs.ok() && backend.device != nullptr) {
+    options.device.reset();
+    backend.device.reset();
+    absl::StatusOr<std::shared_ptr<Device>> device = backend.open_device();
+    CHECK(device.ok()) << "the device cannot be opened again after \"" << outputs.status().message()
+                       << "\": " << device.status();
+    backend.device = *std::move(device);
+  }
+  return outputs;
 }
 
 bool SameBytes(const Tensor& a, const Tensor& b) {
@@ -69,7 +81,7 @@ struct JudgedCase {
   std::vector<Tensor> reference;
 };
 
-void ExpectNear(const JudgedCase& judged, const ConformanceBackend& backend,
+void ExpectNear(const JudgedCase& judged, ConformanceBackend& backend,
                 const std::vector<Tensor>& actual) {
   const ConformanceCase& c = judged.c;
   const std::vector<Tensor>& reference = judged.reference;
@@ -135,10 +147,9 @@ class ConformanceTest : public ::testing::Test {
     delete backends_;
   }
 
-  static void ForEachCase(void (*check)(const JudgedCase& judged,
-                                        const ConformanceBackend& backend)) {
+  static void ForEachCase(void (*check)(const JudgedCase& judged, ConformanceBackend& backend)) {
     for (const JudgedCase& judged : *cases_) {
-      for (const ConformanceBackend& backend : *backends_) {
+      for (ConformanceBackend& backend : *backends_) {
         if (!HasKernel(backend, judged.c.call.op)) continue;
         SCOPED_TRACE(judged.c.name + " " + backend.name);
         check(judged, backend);
@@ -154,7 +165,7 @@ std::vector<ConformanceBackend>* ConformanceTest::backends_ = nullptr;
 std::vector<JudgedCase>* ConformanceTest::cases_ = nullptr;
 
 TEST_F(ConformanceTest, KernelsAgreeWithTheReference) {
-  ForEachCase([](const JudgedCase& judged, const ConformanceBackend& backend) {
+  ForEachCase([](const JudgedCase& judged, ConformanceBackend& backend) {
     const auto actual = RunOn(backend, judged.c.call);
     ASSERT_TRUE(actual.ok()) << actual.status();
     ExpectNear(judged, backend, *actual);
@@ -162,7 +173,7 @@ TEST_F(ConformanceTest, KernelsAgreeWithTheReference) {
 }
 
 TEST_F(ConformanceTest, TwoThreadsAgreeWithTheReference) {
-  ForEachCase([](const JudgedCase& judged, const ConformanceBackend& backend) {
+  ForEachCase([](const JudgedCase& judged, ConformanceBackend& backend) {
     if (backend.device != nullptr) return;
     const auto actual = RunOn(backend, judged.c.call, {/*threads=*/2});
     ASSERT_TRUE(actual.ok()) << actual.status();
@@ -171,7 +182,7 @@ TEST_F(ConformanceTest, TwoThreadsAgreeWithTheReference) {
 }
 
 TEST_F(ConformanceTest, BlockedLayoutsAgreeWithTheReference) {
-  ForEachCase([](const JudgedCase& judged, const ConformanceBackend& backend) {
+  ForEachCase([](const JudgedCase& judged, ConformanceBackend& backend) {
     OpCall blocked = judged.c.call;
     if (!AsBlocked(backend, blocked)) return;
     const auto actual = RunOn(backend, blocked);
@@ -181,7 +192,7 @@ TEST_F(ConformanceTest, BlockedLayoutsAgreeWithTheReference) {
 }
 
 TEST_F(ConformanceTest, TheSameInputsGiveTheSameBytes) {
-  ForEachCase([](const JudgedCase& judged, const ConformanceBackend& backend) {
+  ForEachCase([](const JudgedCase& judged, ConformanceBackend& backend) {
     for (int threads : {1, 2}) {
       const auto first = RunOn(backend, judged.c.call, {threads});
       const auto second = RunOn(backend, judged.c.call, {threads});
@@ -192,7 +203,7 @@ TEST_F(ConformanceTest, TheSameInputsGiveTheSameBytes) {
 }
 
 TEST_F(ConformanceTest, UnusedOutputsDoNotChangeOthers) {
-  ForEachCase([](const JudgedCase& judged, const ConformanceBackend& backend) {
+  ForEachCase([](const JudgedCase& judged, ConformanceBackend& backend) {
     const size_t outputs = judged.c.call.outputs.size();
     if (outputs < 2) return;
     for (size_t mask = 1; mask + 1 < (size_t{1} << outputs); ++mask) {
@@ -210,7 +221,7 @@ TEST_F(ConformanceTest, NanIsNotHidden) {
   for (const ConformanceCase& c : NanCases()) {
     if (!HasCpuKernel(c.call.op)) continue;
     const auto reference = RunOp(CreateReferenceKernel, AsFloat64(c.call)).value();
-    for (const ConformanceBackend& backend : *backends_) {
+    for (ConformanceBackend& backend : *backends_) {
       if (!HasKernel(backend, c.call.op)) continue;
       SCOPED_TRACE(c.name + " " + backend.name);
       const auto actual = RunOn(backend, c.call);
@@ -229,7 +240,7 @@ TEST_F(ConformanceTest, WindowsWithMoreElementsThanAByteCountsAreRefused) {
   const Attributes window{{"kernel_shape", std::vector<int64_t>{15, 17}}};
   const TensorSpec x{DataType::kFloat32, {1, 2, 15, 17}}, y{DataType::kFloat32, {1, 2, 1, 1}};
   const TensorSpec index{DataType::kUint8, y.shape};
-  for (const ConformanceBackend& backend : *backends_) {
+  for (ConformanceBackend& backend : *backends_) {
     for (const OpCall& call : {OpCall{"MaxPool", window, {Tensor(x)}, {y, index}},
                                OpCall{"MaxPoolGrad", window, {Tensor(index), Tensor(y)}, {x}}}) {
       const absl::Status status = RunOn(backend, call).status();

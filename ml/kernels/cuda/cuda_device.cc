@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 
 #include "base/log.h"
@@ -262,10 +263,11 @@ absl::StatusOr<std::unique_ptr<Device::Recording>> CudaDevice::FinishRecording()
     compute_.error = download_.error = cudaSuccess;
     (void)cudaGetLastError();
   }
-  absl::StatusOr<std::unique_ptr<Device::Recording>> recording = status;
-  if (status.ok()) recording = Instantiate(graph);
-  if (graph != nullptr) cudaGraphDestroy(graph);
-  return recording;
+  const auto destroy = absl::MakeCleanup([graph] {
+    if (graph != nullptr) cudaGraphDestroy(graph);
+  });
+  RETURN_IF_ERROR(status);
+  return Instantiate(graph);
 }
 
 void CudaDevice::Replay(Recording* recording) {

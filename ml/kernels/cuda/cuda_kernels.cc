@@ -115,7 +115,10 @@ absl::StatusOr<KernelBackend> CudaKernelBackend() {
   backend.fused_ops = {"BatchNorm", "Conv", "Dense", "DenseGrad", "EmbeddingBagGrad", "MaxPool"};
   backend.has_kernel = HasKernel;
   backend.create_kernel = [](const KernelRequest& request) {
-    return cuda::CreateLoop(Families(), request);
+    auto kernel = cuda::CreateLoop(Families(), request);
+    // A library that asked for something the GPU lacks may leave its error for the next launch.
+    (void)cudaGetLastError();
+    return kernel;
   };
   auto devices = std::make_shared<OpenDevices>();
   backend.open_device = [devices](int index) -> absl::StatusOr<std::shared_ptr<Device>> {
