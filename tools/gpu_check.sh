@@ -8,6 +8,8 @@
 #   DIR/gpu_check [PHASE...]    runs these phases, or all, in this order:
 #         kernels     conformance, executor and graphs, gradients of the zoo against PyTorch's
 #         training    on one and on all GPUs; the final loss must be that of as many clones on CPUs
+#         programs    a program in PyTorch on the GPU: the same bytes for any number of ps and
+#                     workers and with a killed program; where python3 has PyTorch with CUDA
 #         times       times of steps
 #         sanitizers  our kernels under compute-sanitizer, where that is installed
 # DIR may be carried to a machine with other system libraries. Exit codes of the check: 0 all passed,
@@ -97,7 +99,8 @@ pack() {
   check_libraries "$to" "$borrowed" || exit 1
   cp deploy/runs/seed_mlp.textproto "$to/run.textproto" || exit 1
   mkdir -p "$to/ml/nn" && cp -r ml/nn/golden "$to/ml/nn/" || exit 1
-  cp tools/gpu_check.sh "$to/gpu_check" || exit 1
+  mkdir -p "$to/python" && cp -r python/shoal "$to/python/" || exit 1
+  cp tools/gpu_check_program.py "$to/" && cp tools/gpu_check.sh "$to/gpu_check" || exit 1
   echo "packed: $(du -sh "$to" | cut -f1) in $to; carry it to a GPU and start $to/gpu_check"
 }
 
@@ -200,6 +203,57 @@ check_training() {
   check "all GPUs, mirrored, replayed" train_as_on_cpus "$devices" "$count" mirrored --cuda_graphs
 }
 
+# Trains the program with ps and workers, kills one of its processes after the first steps if there is a third argument,
+# and prints the digest of the trained model.
+train_program() {
+  local ps=$1 workers=$2 victim=${3:-} out run process checkpoint code
+  out=$(mktemp -d)
+  # CUBLAS_WORKSPACE_CONFIG is what PyTorch asks for when algorithms are to be deterministic.
+  CUBLAS_WORKSPACE_CONFIG=:4096:8 SHOAL=$here/bin/shoal PYTHONPATH=$here/python start shoal train \
+    "--program=$here/gpu_check_program.py" "--python=$(command -v python3)" "--out=$out/run" \
+    --num_ps_tasks="$ps" --num_replicas="$workers" --replicas_to_aggregate=2 -- "$out" \
+    </dev/null >"$out/console" 2>&1 &
+  run=$!
+  while [[ -n "$victim" ]] && kill -0 "$run" 2>/dev/null; do
+    sleep 0.1
+    [[ $(wc -l 2>/dev/null <"$out/run/metrics.jsonl") -gt 5 ]] || continue
+    process=$(pgrep -f "python3.*gpu_check_program.py $out" | head -n 1)
+    [[ -z "$process" ]] || kill -9 "$process"
+    victim=""
+  done
+  wait "$run"
+  code=$?
+  cat "$out/console" >&2
+  if [[ -n "${3:-}" ]] && ! grep -q 'killed by SIGKILL' "$out/console"; then
+    echo "no program was killed" >&2
+    code=1
+  fi
+  checkpoint=$(find "$out/run/checkpoints" -name model.safetensors | sort | tail -n 1)
+  ((code == 0)) && sha256sum <"$checkpoint"
+  code=$?
+  rm -rf "$out"
+  return "$code"
+}
+
+# The digest must be that of the run with one worker and no ps.
+check_program() {
+  local digest
+  digest=$(train_program "$@") || return 1
+  [[ "$digest" == "${program_digest:=$digest}" ]] || { echo "other bytes: $digest"; return 1; }
+}
+
+check_programs() {
+  local program_digest=""
+  if ! python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
+    echo "programs: not run, python3 has no PyTorch with CUDA"
+    return
+  fi
+  check "program, 0 ps, 1 worker" check_program 0 1
+  check "program, 1 ps, 1 worker" check_program 1 1
+  check "program, 2 ps, 2 workers" check_program 2 2
+  check "program, 2 ps, 2 workers, a program killed" check_program 2 2 kill
+}
+
 check_times() {
   local model batch
   for model in seed_mlp mobilenet_v2 resnet18; do
@@ -245,11 +299,12 @@ run() {
     *) echo "gpu_check: the programs do not start here: $said"; exit 1 ;;
   esac
   devices=$(echo "$gpus" | cut -d' ' -f1 | paste -sd,)
-  [[ $# -gt 0 ]] || set -- kernels training times sanitizers
+  [[ $# -gt 0 ]] || set -- kernels training programs times sanitizers
   for phase in "$@"; do
     case "$phase" in
       kernels) check_kernels ;;
       training) check_training "$devices" "$(echo "$gpus" | wc -l)" ;;
+      programs) check_programs ;;
       times) check_times ;;
       sanitizers) check_sanitizers ;;
       *) usage ;;
@@ -260,13 +315,13 @@ run() {
 
 usage() {
   echo "usage: tools/gpu_check.sh pack [--borrow_nvidia] DIR, then" \
-    "DIR/gpu_check [kernels] [training] [times] [sanitizers]" >&2
+    "DIR/gpu_check [kernels] [training] [programs] [times] [sanitizers]" >&2
   exit 2
 }
 
 case "${1:-}" in
   pack) shift && pack "$@" ;;
-  "" | kernels | training | times | sanitizers)
+  "" | kernels | training | programs | times | sanitizers)
     if [[ -d "$(dirname "$0")/bin" ]]; then run "$@"; else usage; fi ;;
   *) usage ;;
 esac

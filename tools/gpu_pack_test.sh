@@ -11,7 +11,8 @@ mkdir -p "$repository/tools" "$repository/deploy/runs" "$repository/ml/nn/golden
 sed 's#^readonly TOOLKIT=.*#readonly TOOLKIT=/none#' "$(dirname "$0")/gpu_check.sh" \
   >"$repository/tools/gpu_check.sh"
 chmod +x "$repository/tools/gpu_check.sh"
-touch "$repository/deploy/runs/seed_mlp.textproto"
+mkdir -p "$repository/python/shoal"
+touch "$repository/deploy/runs/seed_mlp.textproto" "$repository/tools/gpu_check_program.py"
 
 # Programs that need one library, which lies in no folder of the system's.
 echo 'int One() { return 1; }' | gcc -shared -fPIC -Wl,-soname,libone.so -x c - -o "$folder/libone.so" || exit 1
