@@ -220,7 +220,21 @@ bool Waits::CheckLostPs(absl::Time now) {
 
 bool Waits::CheckStop(absl::Time now) {
   if (!context_.phases.is_interrupted()) return true;
-  stop_deadline_ = std::min(stop_deadline_, now + context_.options.stop_wait);
+  const absl::Duration stop_wait = context_.options.stop_wait;
+  stop_deadline_ = std::min(stop_deadline_, now + stop_wait);
+  const absl::Time stop_begin = stop_deadline_ - stop_wait;
+  const bool is_stuck = now - std::max(stop_begin, context_.progress.last()) > stop_wait / 2;
+  const bool needs_steps =
+      context_.cuts.requested() && context_.cuts.requested_version() > context_.mode->newest_step();
+  if (is_stuck && needs_steps && !context_.EndsWithoutSteps()) {
+    const uint64_t step = context_.mode->newest_step();
+    context_.log.NoteTrouble(
+        absl::StrCat("no step was completed within ", Seconds(stop_wait / 2), " of the stop",
+                     step > context_.cuts.durable_version()
+                         ? absl::StrCat(", so the last checkpoint is of step ", step)
+                         : ""));
+    context_.phases.EndSteps();
+  }
   const bool needs_a_step = context_.phases.phase() == v1::RunState::PHASE_TRAINING &&
                             context_.EndsWithoutSteps() && !context_.mode->CanReachCut();
   steps_deadline_ =

@@ -16,6 +16,7 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 using WaitsTest = TrainingSessionTest;
 
@@ -146,6 +147,7 @@ TEST_F(WaitsTest, AWorkerThatComputesOneBatchAgainAndAgainDoesNotKeepTheRunAlive
 
 TEST_F(WaitsTest, AStopWithoutACheckpointNamesTheLastOneIfAny) {
   StartTraining();
+  ReportStepsUpTo(1);
   v1::RequestStopRequest stop;
   stop.set_stop(true);
   ASSERT_TRUE(session_->RequestStop(now_, stop).ok());
@@ -160,12 +162,49 @@ TEST_F(WaitsTest, AStopWithoutANewCheckpointNamesTheLastOne) {
   Cut(version);
   ASSERT_EQ(manifests_.size(), 1u);
   ManifestIsWritten(manifests_[0]);
+  ReportStepsUpTo(version + 1);
   v1::RequestStopRequest stop;
   stop.set_stop(true);
   ASSERT_TRUE(session_->RequestStop(now_, stop).ok());
   PassTime(120, all_);
   EXPECT_THAT(notes_,
               Contains(absl::StrCat("no new checkpoint in time; the newest is of step ", version)));
+}
+
+TEST_F(WaitsTest, AStopDuringAnEndlessBatchMakesItsCheckpointOfTheNewestCompleteStep) {
+  StartTraining();
+  ReportStepsUpTo(3);
+  for (uint64_t& version : ps_versions_) version = 3;
+  answer_cuts_ = true;
+  v1::RequestStopRequest stop;
+  stop.set_stop(true);
+  EXPECT_EQ(*session_->RequestStop(now_, stop), 5u);
+  PassTime(9, all_);
+  EXPECT_EQ(cut_versions_.back(), 5u);
+  PassTime(3, all_);
+  EXPECT_EQ(cut_versions_.back(), 3u);
+  EXPECT_THAT(notes_, Contains("no step was completed within 10s of the stop, so the last "
+                               "checkpoint is of step 3"));
+  Cut(3);
+  ASSERT_EQ(manifests_.size(), 1u);
+  ManifestIsWritten(manifests_[0]);
+  PassTime(1, all_);
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_DONE);
+  EXPECT_THAT(notes_, Not(Contains(HasSubstr("in time"))));
+}
+
+TEST_F(WaitsTest, AStopWaitsForStepsThatAreCompletedSlowly) {
+  StartTraining();
+  ReportStepsUpTo(3);
+  for (uint64_t& version : ps_versions_) version = 3;
+  answer_cuts_ = true;
+  v1::RequestStopRequest stop;
+  stop.set_stop(true);
+  ASSERT_TRUE(session_->RequestStop(now_, stop).ok());
+  PassTime(8, all_);
+  ReportStepsUpTo(4);
+  PassTime(8, all_);
+  EXPECT_EQ(cut_versions_.back(), 5u);
 }
 
 TEST_F(WaitsTest, ALostPsHasItsOwnDeadline) {
