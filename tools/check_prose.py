@@ -2,10 +2,10 @@
 """Finds comments without a subject, and words of a dialect where the field has its own.
 
 usage: tools/check_prose.py [--counts] [FILE...]
-Checks the openings of comments in C++ sources, protos, Python (with docstrings), shell scripts, BUILD files, yaml and text protos,
-and the phrases in all comments, in texts of C++ files (logs, errors, help), in names of tests and in pages. Without files it checks
-all tracked ones. --counts prints counts per folder only. Exits with 1 if a comment that EXCEPTIONS does not name has a bad opening,
-or if a phrase is found.
+Checks the openings of all sentences: of comments in C++ sources, protos, Python (with docstrings), shell scripts, BUILD files, yaml
+and text protos, of texts in C++ files that are not tests (logs, errors, help), and of names of tests. It checks the phrases in all
+these and in pages. If no files are named, it checks all tracked ones. --counts prints counts per folder only. Exits with 1 if a
+comment that EXCEPTIONS does not name has a bad opening, or if a phrase is found.
 """
 import ast
 import collections
@@ -14,7 +14,6 @@ import re
 import subprocess
 import sys
 
-MIN_WORDS = 5
 # Comments that may stay as they are, as "PATH: TEXT". This list only becomes shorter.
 EXCEPTIONS = frozenset((
     "python/shoal/optimizers.py: How the learning rate changes. All schedules count updates, not epochs; warmup_steps is linear from 0.",
@@ -27,6 +26,15 @@ OPENINGS = frozenset("""Of Who Whom Whose Whoever What Whatever Which Whether Wi
 # These begin good sentences too ("In training, sets ..."). A first sentence of so few words has no verb.
 PREPOSITIONS = frozenset("In On For At After Before Since During Over Per Within Against About Through Via".split())
 PHRASE_WORDS = 6
+# A sentence after the first one, a text or a name may begin with a condition ("Without a GPU, it ..."), but not with a clause in
+# the place of its subject.
+CLAUSES = re.compile(r"(?:Of|Who|Whom|Whose|Whoever|What|Whatever|Which|Whether|How|Why|Than|Only (?:what|who|whose))\b")
+# Names of tests: letters are lost there, so words that stand for something else are hard to understand.
+NAMES = re.compile(r"(?:test )?(?:" + CLAUSES.pattern + r"|(?:That|Those) Of\b)"
+                   r"|.*\b(?:is none|is (?:his|its|the machines|the workers)|are its\b.*|stands?)$", re.IGNORECASE)
+# A comment of fewer words has no verb. If its first letter is not a capital, it is a label.
+SHORT_WORDS = 5
+LABEL_OPENINGS = frozenset("Nobody By For Per".split())
 
 # Phrase -> what to write instead.
 PHRASES = {
@@ -36,7 +44,7 @@ PHRASES = {
     r"\bin hand\b": "current, or held",
     r"(?<!\bthere )\b(?:is|are) no (?!longer\b|more\b|such\b)": "is not a",
     r"\bwhoever\b": "name the actor",
-    r", which is said\b": "log or print, with a subject",
+    r"\b(?:is|are|was|were) said\b": "log or print, with a subject",
     r"\bas things stand\b": "now, or at present",
 }
 # Pages that are not rewritten: decisions and measurements of their time.
@@ -77,16 +85,31 @@ def comments(text, marker="//"):
         yield start, " ".join(block)
 
 
+def sentences_of(text):
+    return re.split(r"(?<=[.;!?])\s+|\\n", text.strip())
+
+
+def is_headless(sentence):
+    """Returns whether the sentence has a clause in the place of its subject."""
+    return CLAUSES.match(sentence) is not None and len(sentence.split()) >= 3 and not sentence.endswith("?")
+
+
 def has_bad_opening(comment):
-    """Returns whether the comment, without a name and colon before it, begins with a word after which the subject is missing."""
+    """Returns whether the comment, after a name and colon, begins with a word that leaves the subject out, or one of its sentences does."""
     comment = re.sub(r"^(`[^`]*`|[A-Za-z_]+)\s*:\s+", "", comment)
-    word = re.match(r"[A-Za-z]+", comment)
-    if word is None or len(comment.split()) < MIN_WORDS:
+    if any(is_headless(sentence) for sentence in sentences_of(comment)[1:]):
+        return True
+    words = comment.split()
+    match = re.match(r"[A-Za-z]+", comment)
+    if match is None or len(words) < 2:
         return False
-    if word.group(0).capitalize() in OPENINGS:
+    word = match.group(0)
+    if len(words) < SHORT_WORDS:
+        return word in (OPENINGS | PREPOSITIONS) - LABEL_OPENINGS and not comment.endswith("?")
+    if word.capitalize() in OPENINGS:
         return True
     sentence = re.split(r"[.;](?:\s|$)", comment)[0]
-    return (word.group(0).capitalize() in PREPOSITIONS and not re.search("[,:]", sentence)
+    return (word.capitalize() in PREPOSITIONS and not re.search("[,:]", sentence)
             and len(sentence.split()) <= PHRASE_WORDS)
 
 
@@ -114,6 +137,10 @@ def bad_openings(path):
         total += 1
         if has_bad_opening(comment) and f"{path}: {comment}" not in EXCEPTIONS:
             found.append((path, number, comment))
+    if path.endswith((".h", ".cc", ".inc", ".cu")) and "_test" not in path:
+        found += [(path, number, text) for number, text in texts(source)
+                  if any(map(is_headless, sentences_of(text)))]
+    found += [(path, number, name) for number, name in test_names(path, source) if NAMES.match(name)]
     return found, total
 
 

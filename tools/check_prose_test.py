@@ -17,6 +17,19 @@ REFUSED_OPENINGS = (
     "// How long the caller waits for it.",
     "// For a store in this process.",
     "int rows;  // in the order of the slices",
+    "int rows;  // Of this ps.",
+    "int rows;  // After the greeting.",
+    "// Writes the sums. Of equal elements the first one wins.",
+    "// 0: off. Of the step's mean gradient.",
+    "// Returns the rows; it is done. What a batch leaves out is zero.",
+    "TEST(RunTest, WhatDoesNotFitIsNamed) {",
+    "TEST_F(RunTest, OnlyWhatIsOutOfOrderNeedsCredit) {",
+    "TEST(\n    RunTest, ThoseOfTheVariableOrOfTheMachine) {",
+    "TEST_F(RunTest, AMissingFileIsNone) {",
+    "TEST_F(RunTest, WithoutCgroupsItIsTheMachines) {",
+    "TEST(RunTest, TheRunsDevicesStand) {",
+    'LOG(INFO) << "How long the run waited.";',
+    'constexpr char kHelp[] = "Prints the tasks.\\n"\n    "Of a run that has ended it prints how.";',
 )
 ACCEPTED_OPENINGS = (
     "// Returns the number of rows that this ps owns.",
@@ -25,6 +38,13 @@ ACCEPTED_OPENINGS = (
     "// In training, sets some elements to 0.",
     "// For clients: returns the status of a call.",
     "// After 20 s without an answer the task is killed.",
+    "int rows;  // of a step",
+    "int rows;  // Is it free?",
+    "// Writes the sums. Without a GPU, the CPU computes them. How many?",
+    "TEST(RunTest, WithoutAGpuTheCpuComputes) {",
+    "TEST(RunTest, AFullDiskTakesWhatFits) {",
+    'LOG(INFO) << "With --json the command prints one object.";',
+    'LOG(INFO) << "Of it";',
 )
 REFUSED_PHRASES = (
     "The run goes on from step 7.",

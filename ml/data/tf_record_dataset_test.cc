@@ -263,7 +263,7 @@ TEST_F(TfRecordIdsTest, WithoutNumbersAndLabelsThereAreIdsAlone) {
   EXPECT_THAT(labels_, ElementsAre(0));
 }
 
-TEST_F(TfRecordIdsTest, WhatDoesNotFitIsNamedByRecord) {
+TEST_F(TfRecordIdsTest, AFeatureThatDoesNotFitIsNamedWithItsRecord) {
   const auto error = [&] { return std::string(Ids().status().message()); };
   tf::Example other = Click(1, 40);
   auto& features = *other.mutable_features()->mutable_feature();

@@ -112,7 +112,7 @@ def total_of(name: str, value: Any, examples: int) -> tuple[float, float]:
 def bins_of(scores: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
     """The bin of each score: docs/compute_program.md, "AUC"."""
     exact = scores.astype(np.float64)
-    low = np.minimum(exact, 1 - exact)  # In [0, 1/2].
+    low = np.minimum(exact, 1 - exact)  # These are in [0, 1/2].
     mantissa, exponent = np.frexp(low)
     place = np.floor((2 * mantissa - 1) * BINS_PER_RANGE)
     bins = (RANGES + exponent) * BINS_PER_RANGE + place
