@@ -33,8 +33,8 @@ class ThreadPool {
   void Schedule(absl::AnyInvocable<void()> closure) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Calls task(0) ... task(num_tasks - 1), each once, on the threads and the caller, and returns
-  // when all are done. Allocates nothing. A task may run on any of these threads; its result
-  // must not depend on the thread. Calls from several threads take turns; a task must not call
+  // when all are done. Allocates nothing. Which thread runs a task is not fixed; what a task
+  // computes must not depend on it. Calls from several threads take turns; a task must not call
   // RunParallel.
   void RunParallel(int num_tasks, absl::FunctionRef<void(int)> task)
       ABSL_LOCKS_EXCLUDED(mutex_, turn_);

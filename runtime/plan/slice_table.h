@@ -15,8 +15,8 @@ class VariableSpec;
 }
 
 // A piece of one variable: elements [first_element, first_element + num_elements) in row-major
-// order. A slice may also be a bucket of a table. The number of rows that it will have is not
-// known, so it counts as kRowsOfBucket rows wherever sizes are compared.
+// order. A slice may also be a bucket of a table. How many rows a bucket will have is not known, so
+// it counts as kRowsOfBucket rows wherever sizes are compared.
 struct Slice {
   uint32_t variable = 0;
   uint64_t first_element = 0;

@@ -2,8 +2,8 @@
 //
 // A status that is not OK has one of two sources: the service of the called task, or something in
 // between (gRPC's runtime on either side, a proxy, a quota, a thread pool, certificates that are
-// being replaced). Those in between know nothing about the run, so their errors must never end a
-// task, drop data or fence a task. Servers therefore mark the errors of their services
+// being replaced). Whatever is in between knows nothing about the run, so its errors must never end
+// a task, drop data or fence a task. Servers therefore mark the errors of their services
 // (MarkAnswer), and clients turn every error without the mark into UNAVAILABLE (StatusOfCall).
 // Shared memory and calls inside a process have nothing in between.
 //

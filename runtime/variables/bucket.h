@@ -32,7 +32,7 @@ namespace shoal {
 // is idle: more than TableOptions::idle_updates updates of the bucket have not touched its key.
 // Before the admission the updates that touch a key are counted; when that key is idle, its count
 // starts from 0 again. The value of a row that is not stored follows from its key, so a read never
-// stores anything. The set of stored rows depends only on the updates so far.
+// stores anything. Which rows are stored depends only on the updates so far.
 //
 // Only one thread at a time may use it.
 class Bucket : public ContributionSum {
