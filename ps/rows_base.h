@@ -26,7 +26,7 @@ namespace shoal {
 // checkpoint needs to name a shard that was written before the last one.
 class RowsBase {
  public:
-  // How to write a shard: `bases` is the chain of shards that it continues, empty if the shard has
+  // The form of a shard: `bases` is the chain of shards that it continues, empty if the shard has
   // all keys (a new base). `changes` selects the keys that it has of each bucket, by slice.
   struct Plan {
     std::vector<ShardBase> bases;

@@ -26,11 +26,13 @@ OPENINGS = frozenset("""Of Who Whom Whose Whoever What Whatever Which Whether Wi
 # These begin good sentences too ("In training, sets ..."). A first sentence of so few words has no verb.
 PREPOSITIONS = frozenset("In On For At After Before Since During Over Per Within Against About Through Via".split())
 PHRASE_WORDS = 6
-# A sentence after the first one, a text or a name may begin with a condition ("Without a GPU, it ..."), but not with a clause in
-# the place of its subject.
-CLAUSES = re.compile(r"(?:Of|Who|Whom|Whose|Whoever|What|Whatever|Which|Whether|How|Why|Than|Only (?:what|who|whose))\b")
+# A sentence after the first one may begin with a condition ("Without a GPU, it ...") or a question that is its subject ("Which
+# rows are stored depends on ..."), but not with a clause in the place of its subject.
+CLAUSES = re.compile(r"(?:Of|Who|Whom|Whose|Whoever|What|Than|Only (?:what|who|whose))\b")
+# Texts and names of tests do not begin with these either.
+QUESTIONS = re.compile(CLAUSES.pattern + r"|(?:Whatever|Which|Whether|How|Why)\b")
 # Names of tests: letters are lost there, so words that stand for something else are hard to understand.
-NAMES = re.compile(r"(?:test )?(?:" + CLAUSES.pattern + r"|(?:That|Those) Of\b)"
+NAMES = re.compile(r"(?:test )?(?:" + QUESTIONS.pattern + r"|(?:That|Those) Of\b)"
                    r"|.*\b(?:is none|is (?:his|its|the machines|the workers)|are its\b.*|stands?)$", re.IGNORECASE)
 # A comment of fewer words has no verb. If its first letter is not a capital, it is a label.
 SHORT_WORDS = 5
@@ -89,9 +91,9 @@ def sentences_of(text):
     return re.split(r"(?<=[.;!?])\s+|\\n", text.strip())
 
 
-def is_headless(sentence):
+def is_headless(sentence, openings=CLAUSES):
     """Returns whether the sentence has a clause in the place of its subject."""
-    return CLAUSES.match(sentence) is not None and len(sentence.split()) >= 3 and not sentence.endswith("?")
+    return openings.match(sentence) is not None and len(sentence.split()) >= 3 and not sentence.endswith("?")
 
 
 def has_bad_opening(comment):
@@ -139,7 +141,7 @@ def bad_openings(path):
             found.append((path, number, comment))
     if path.endswith((".h", ".cc", ".inc", ".cu")) and "_test" not in path:
         found += [(path, number, text) for number, text in texts(source)
-                  if any(map(is_headless, sentences_of(text)))]
+                  if any(is_headless(sentence, QUESTIONS) for sentence in sentences_of(text))]
     found += [(path, number, name) for number, name in test_names(path, source) if NAMES.match(name)]
     return found, total
 

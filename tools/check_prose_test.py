@@ -41,6 +41,7 @@ ACCEPTED_OPENINGS = (
     "int rows;  // of a step",
     "int rows;  // Is it free?",
     "// Writes the sums. Without a GPU, the CPU computes them. How many?",
+    "// Adds the rows. Which rows are stored depends on the updates.",
     "TEST(RunTest, WithoutAGpuTheCpuComputes) {",
     "TEST(RunTest, AFullDiskTakesWhatFits) {",
     'LOG(INFO) << "With --json the command prints one object.";',
