@@ -11,7 +11,7 @@
 #include "base/file_system.h"
 #include "base/random.h"
 #include "base/status_matchers.h"
-#include "ml/data/image_encoder.h"
+#include "ml/data/image_encoder_testing.h"
 #include "ml/data/ragged_rows.h"
 #include "ml/data/records/tf_example.pb.h"
 #include "ml/data/records/tf_record_file.h"

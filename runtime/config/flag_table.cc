@@ -113,7 +113,7 @@ constexpr FlagSpec kTable[] = {
      "data. "
      "Its arguments follow `--`."},
     {"python", kModel, kRunning, kText, "program.python", "PROGRAM",
-     "The interpreter of a program FILE.py. Default: python3."},
+     "The interpreter of a program FILE.py; {default} if it is not given."},
     {"loss", kModel, kRunning, kText, "model.loss", "NAME",
      "{losses}. Default: that of the named model, otherwise {default_loss}."},
     {"data_dir", kModel, kRunning, kText, "data.directory", "DIR",
@@ -163,11 +163,11 @@ constexpr FlagSpec kTable[] = {
      "Batches per synchronous step. Default: num_replicas. The result depends on it, not on the "
      "number of workers."},
     {"max_staleness", kTasks, kRunning, kText, "sync.max_staleness", "N",
-     "Asynchronous: the most updates that may happen between a batch's pull and its push. -1: "
-     "unlimited, the default."},
+     "Asynchronous: the most updates that may happen between a batch's pull and its push. "
+     "{default}, the default: unlimited."},
     {"clock_bound", kTasks, kRunning, kText, "sync.clock_bound", "N",
-     "Asynchronous: the most batches that a worker may be ahead of the slowest one. -1: unlimited, "
-     "the default."},
+     "Asynchronous: the most batches that a worker may be ahead of the slowest one. "
+     "{default}, the default: unlimited."},
     {"allow_mixed_compute", kTasks, kRunning, kBool, "sync.allow_mixed_compute", "",
      "Accept workers with other processors or libraries. Results then do not have the same bytes."},
     {"slice_bytes", kTasks, kRunning, kText, "cluster.slice_bytes", "N",

@@ -142,8 +142,7 @@ TEST(FlagsTest, NamesOfOtherSystemsAreAnsweredWithOurs) {
   EXPECT_THAT(Error({"--precision=bf16"}), HasSubstr("Shoal's is --compute_dtype=bfloat16"));
   EXPECT_THAT(Error({"--eval"}), HasSubstr("Shoal's is a command of its own: shoal eval DIR"));
   EXPECT_EQ(Error({"--format=onnx"}, kScopeExport),
-            "--format: is the name of other systems; Shoal's is not needed: exports are "
-            "safetensors");
+            "--format is another system's flag; Shoal's is none, because exports are safetensors");
 }
 
 TEST(FlagsTest, ACommandForARunsFilesTakesTheDirectoryAlone) {
@@ -168,7 +167,7 @@ TEST(FlagsTest, AnEmptyRunFileIsRefused) {
 TEST(FlagsTest, UrlsAreNotPaths) {
   EXPECT_EQ(Error({"--out=s3://bucket/run"}),
             "out: \"s3://bucket/run\" is not a path of this machine; mount the storage that s3:// "
-            "names, and give the directory wShoal's is mounted");
+            "names, and give the directory where it is mounted");
   EXPECT_THAT(Error({"--data_dir=gs://data"}), HasSubstr("data.directory: \"gs://data\""));
   EXPECT_THAT(Error({"--run=hdfs://namenode/run.textproto"}), HasSubstr("--run: \"hdfs://"));
   EXPECT_EQ(Parsed(kScopeTrain, {"--out=a/b://c"}).run.out(), "a/b://c");
