@@ -3,7 +3,7 @@
 
 usage: tools/check_prose.py [--counts] [FILE...]
 Checks the openings of all sentences: of comments in C++ sources, protos, Python (with docstrings), shell scripts, BUILD files, yaml
-and text protos, of texts in C++ files that are not tests (logs, errors, help), and of names of tests. It checks the phrases in all
+and text protos, of texts in C++ and Python that is not a test (logs, errors, help), and of names of tests. It checks the phrases in all
 these and in pages. If no files are named, it checks all tracked ones. --counts prints counts per folder only. Exits with 1 if a
 comment that EXCEPTIONS does not name has a bad opening, or if a phrase is found.
 """
@@ -139,8 +139,8 @@ def bad_openings(path):
         total += 1
         if has_bad_opening(comment) and f"{path}: {comment}" not in EXCEPTIONS:
             found.append((path, number, comment))
-    if path.endswith((".h", ".cc", ".inc", ".cu")) and "_test" not in path:
-        found += [(path, number, text) for number, text in texts(source)
+    if not re.search("_test|tests?/", path):
+        found += [(path, number, text) for number, text in texts_of(path, source)
                   if any(is_headless(sentence, QUESTIONS) for sentence in sentences_of(text))]
     found += [(path, number, name) for number, name in test_names(path, source) if NAMES.match(name)]
     return found, total
@@ -177,6 +177,23 @@ def texts(source):
                 yield source.count("\n", 0, match.start()) + 1, text
 
 
+def python_texts(source):
+    """Yields (line number, text) of each string with more than one word that is not a docstring, and of the parts of f-strings."""
+    tree = ast.parse(source)
+    docstrings = {id(node.body[0].value) for node in ast.walk(tree)
+                  if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings and " " in node.value.strip():
+            yield node.lineno, node.value
+
+
+def texts_of(path, source):
+    """Yields (line number, text) of each text in the file that a user may read."""
+    if path.endswith((".h", ".cc", ".inc", ".cu")):
+        return texts(source)
+    return python_texts(source) if path.endswith(".py") and path not in THESE else ()
+
+
 def test_names(path, source):
     """Yields (line number, words) of the name of each test, which is a sentence in CamelCase or with underscores."""
     pattern = r"^\s*def (test_\w+)" if path.endswith(".py") else r"^TEST(?:_[FP])?\(\s*\w+,\s*(\w+)\)"
@@ -196,8 +213,7 @@ def bad_phrases(path):
     if path.endswith(".md"):
         places = list(paragraphs(source))
     else:
-        has_texts = path.endswith((".h", ".cc", ".inc", ".cu"))
-        places = [*comments_of(path, source), *test_names(path, source)] + (list(texts(source)) if has_texts else [])
+        places = [*comments_of(path, source), *test_names(path, source), *texts_of(path, source)]
     return [(path, number, f"\"{match.group(0).strip()}\": write {remedy}: … {text[max(0, match.start() - 60):match.end() + 60]} …")
             for number, text in places for phrase, remedy in PHRASES.items()
             for match in re.finditer(phrase, text, re.IGNORECASE)]

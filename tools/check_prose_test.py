@@ -98,6 +98,9 @@ def check_scripts(folder):
         assert not check_prose.bad_openings(str(path))[0], name
         path.write_text("#!/bin/bash\n# The run goes on from here.\n")
         assert len(check_prose.bad_phrases(str(path))) == 1, name
+    path = folder / "opening.py"
+    path.write_text('raise ValueError(f"{name} is left out. What is missing is zero.")\n')
+    assert len(check_prose.bad_openings(str(path))[0]) == 1
     path = folder / "script.py"
     path.write_text("# The run goes on from here.\n")
     assert len(check_prose.bad_phrases(str(path))) == 1
@@ -120,6 +123,11 @@ def check_phrases(folder):
     assert not phrases_in(folder, "a_test.cc", "TEST(RunTest, TheRunResumesFromStep7) {\n")
 
 
+def check_python_texts(folder):
+    assert phrases_in(folder, "a.py", 'raise ValueError(f"{name} is no number of this run")\n')
+    assert not phrases_in(folder, "a.py", 'raise ValueError(f"{name} is not a number of this run")\n')
+
+
 def check_exit_codes(folder):
     """Named files may have neither a phrase nor a bad opening."""
     for content, code in (("// Returns the number of rows here.\n", 0), ("// Of the rows of this ps, all.\n", 1),
@@ -137,6 +145,7 @@ def main():
         check_openings(folder)
         check_scripts(folder)
         check_phrases(folder)
+        check_python_texts(folder)
         check_exit_codes(folder)
 
 

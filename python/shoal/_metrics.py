@@ -130,7 +130,7 @@ def histogram_of(name: str, value: Any) -> Histogram:
         scores = np.asarray(value[0], np.float32).ravel()
         labels = np.asarray(value[1]).ravel()
     except (TypeError, ValueError):
-        raise ProgramError(f"the metric {name!r} has scores or labels that are no numbers; {remedy}") from None
+        raise ProgramError(f"the metric {name!r} has scores or labels that are not numbers; {remedy}") from None
     if scores.shape != labels.shape:
         raise ProgramError(f"the metric {name!r} has {scores.size} scores and {labels.size} labels; {remedy}")
     if not np.isin(labels, (0, 1)).all():

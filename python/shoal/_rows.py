@@ -83,7 +83,7 @@ def keys_of(table: str, keys: Any) -> Keys:
     try:
         array = np.asarray(keys)
     except (TypeError, ValueError) as error:
-        raise ProgramError(f"the keys of table {table} are no array of whole numbers ({error})") from None
+        raise ProgramError(f"the keys of table {table} are not an array of whole numbers ({error})") from None
     if array.size == 0:
         return np.zeros(array.shape, np.uint64)
     if array.dtype.kind == "u":
