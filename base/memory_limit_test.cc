@@ -34,7 +34,7 @@ class MemoryLimitTest : public ::testing::Test {
   const std::string root_;
 };
 
-TEST_F(MemoryLimitTest, WithoutCgroupsItIsTheMachines) {
+TEST_F(MemoryLimitTest, AProcessWithoutCgroupsHasTheMemoryOfTheMachine) {
   WriteMachine();
   const MemoryLimit limit = ReadMemoryLimit(root_);
   EXPECT_EQ(limit.bytes, 8192 * kMebibyte);
@@ -84,7 +84,7 @@ TEST_F(MemoryLimitTest, WithoutDataFromTheKernelThereIsNoLimit) {
   EXPECT_EQ(ReadMemoryLimit(root_).available, UINT64_MAX);
 }
 
-TEST(MemoryLimitOfThisMachineTest, IsThere) {
+TEST(MemoryLimitOfThisMachineTest, ThisMachineHasALimit) {
   const MemoryLimit limit = ReadMemoryLimit();
   EXPECT_LT(limit.bytes, UINT64_MAX);
   EXPECT_GT(limit.available, 0u);

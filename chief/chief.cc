@@ -122,9 +122,12 @@ class Chief::PsLine {
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t newest_ ABSL_GUARDED_BY(mutex_) = 0;  // The ps's newest incarnation.
   std::unique_ptr<ParameterClient> open_ ABSL_GUARDED_BY(mutex_);
-  bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;  // open_ ended its calls, so connect anew.
-  ParameterClient* client_ = nullptr;               // open_, of the thread,
-  std::string address_;                             // and where it is connected to.
+  // Close() has ended the calls of open_, so the thread must connect again.
+  bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
+  // A copy of open_ and the address that it is connected to. Only the thread uses them, without the
+  // mutex.
+  ParameterClient* client_ = nullptr;
+  std::string address_;
   std::thread thread_;
 };
 
@@ -283,13 +286,13 @@ void Chief::OnPublisher(std::function<absl::Status()> work) {
 
 absl::Status Chief::PublishNow(const ManifestToWrite& write) {
   absl::Status status = options_.recorder->Publish(write);
-  bool stands = false;
+  bool is_newest = false;
   {
     MutexLock lock(&mutex_);
-    stands = logic_.OnManifestWritten(options_.clock->Now(), write, status);
+    is_newest = logic_.OnManifestWritten(options_.clock->Now(), write, status);
     PokeAll();
   }
-  if (stands) options_.recorder->OnCheckpointAccepted();
+  if (is_newest) options_.recorder->OnCheckpointAccepted();
   return status;
 }
 

@@ -97,7 +97,7 @@ class Chief {
     uint64_t checkpoint_step = 0;
     // The reason why no checkpoint could be made after it; empty: none has failed since.
     std::string checkpoint_failure;
-    std::optional<EvaluationSums> test;  // At the last step.
+    std::optional<EvaluationSums> test;  // The test split's, evaluated at the last step.
     uint32_t epochs = 0;
     bool classifies = false;
     std::vector<std::string> metric_names;

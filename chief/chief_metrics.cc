@@ -137,7 +137,8 @@ void CollectChief(const ChiefMetrics& metrics, const v1::GetRunStatusResponse& r
                  static_cast<double>(run.step()));
   page->AddGauge("shoal_training", "1 while the run trains; 0 while it waits, loads or ends.",
                  IsTraining(run) ? 1 : 0);
-  page->AddGauge("shoal_waiting_seconds", "How long the run has waited for others without a step.",
+  page->AddGauge("shoal_waiting_seconds",
+                 "Seconds that the run has waited for tasks, without a step.",
                  run.seconds_waiting());
   page->AddCounter("shoal_steps_total", "Updates (chief) or batches (worker) since the task began.",
                    static_cast<double>(metrics.steps.value()));

@@ -26,8 +26,9 @@ struct ChiefMetrics {
   MetricGauge learning_rate;
   MetricGauge evaluation_loss{std::numeric_limits<double>::quiet_NaN()};
   MetricGauge evaluation_accuracy{std::numeric_limits<double>::quiet_NaN()};
-  NamedGauges named;               // The model's other metrics in the newest step that has them,
-  NamedGauges evaluation_named;    // and in the last evaluation.
+  // The model's other metrics: in the newest step that has them, and in the last evaluation.
+  NamedGauges named;
+  NamedGauges evaluation_named;
   MetricCounter non_finite_steps;  // Updates whose loss is not finite.
   MetricCounter rollbacks;
   MetricCounter checkpoints;

@@ -192,7 +192,7 @@ TEST_F(EarlierLinesTest, ALargeFileIsReadInBlocks) {
   EXPECT_GT(loss.back().step, 145000u);
 }
 
-TEST_F(EarlierLinesTest, AMissingFileIsNone) {
+TEST_F(EarlierLinesTest, AMissingFileAddsNoLines) {
   history_.AddLinesFrom(files_.get(), path_ + ".not_there");
   EXPECT_TRUE(Page().curves.loss.empty());
 }

@@ -131,7 +131,7 @@ class RunRecorder : public SessionRecorder {
   struct StepsAlike {
     uint64_t first_step = 0;
     uint64_t num_steps = 0;
-    uint64_t examples = 0;  // In each step.
+    uint64_t examples = 0;  // The number of each step.
   };
   std::vector<StepsAlike> examples_of_ ABSL_GUARDED_BY(mutex_);
   uint64_t steps_ ABSL_GUARDED_BY(mutex_) = 0;

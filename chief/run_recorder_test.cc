@@ -78,7 +78,7 @@ class RunRecorderTest : public ::testing::Test {
   std::unique_ptr<RunRecorder> recorder_;
 };
 
-TEST_F(RunRecorderTest, CountsTheExamplesOfTheLinesThatStand) {
+TEST_F(RunRecorderTest, CountsTheExamplesOfTheValidLines) {
   // Epochs of three steps, the last one smaller.
   for (uint64_t step = 1; step <= 9; ++step) Line(step, step % 3 == 0 ? 4 : 10);
   EXPECT_EQ(recorder_->summary().examples, 72u);

@@ -37,8 +37,9 @@ constexpr char kStatusHelp[] =
     "\n"
     "Prints the tasks of a run, which of them are slow, what the run waits for, and its progress.\n"
     "ADDRESS is the chief's. DIR is a run's directory, whose cluster.textproto has the address; a\n"
-    "chief that runs another directory is refused. Of a run that is not running it prints how it\n"
-    "ended, or the newest checkpoint and the command that resumes it. Changes nothing.\n"
+    "chief that runs another directory is refused. If the run is not running, the command prints "
+    "how\n"
+    "it ended, or the newest checkpoint and the command that resumes it. It changes nothing.\n"
     "\n";
 constexpr char kCheckpointHelp[] =
     "usage: shoal checkpoint ADDRESS|DIR [--timeout=SECONDS]\n"

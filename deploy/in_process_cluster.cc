@@ -152,8 +152,10 @@ absl::Status RunInProcess(const TaskOptions& options, uint32_t num_ps_tasks, uin
   absl::Status status;
   for (const absl::Status& worker : worked) status.Update(worker);
   if (!status.ok() && !absl::IsCancelled(status)) {
-    // It does not come back; what is applied is saved. Of no effect on a run that is over.
-    LOG(INFO) << "a worker ended: " << status;  // said at the end, if nothing else is
+    // The worker does not come back. The stop saves the applied updates; a run that is over ignores
+    // it.
+    LOG(INFO) << "a worker ended: "
+              << status;  // logged, in case that nothing else names the reason
     StopRun(task->chief(), "a worker ended");
   }
   // The run's own error says more than what its workers make of it.

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <string>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -18,6 +20,18 @@ namespace {
 
 // The size of image for which `shoal model` writes layers that depend on it: any above 32.
 constexpr int64_t kImageSize = 224;
+constexpr size_t kLineWidth = 90;
+
+// Returns the known models, indented, in lines that a terminal need not wrap.
+std::string NamesInLines() {
+  std::string text, line;
+  for (const std::string& name : KnownModels()) {
+    if (line.size() + name.size() + 2 > kLineWidth)
+      absl::StrAppend(&text, std::exchange(line, ""), "\n");
+    absl::StrAppend(&line, "  ", name);
+  }
+  return absl::StrCat(text, line, "\n");
+}
 
 }  // namespace
 
@@ -48,8 +62,8 @@ int ModelMain(absl::Span<const std::string> args) {
     std::printf(
         "usage: shoal model NAME [CLASSES]\n\n"
         "Prints a model by name as the layers of a run file, to be changed there. CLASSES is the\n"
-        "number of outputs of a classifier, 10 if not given. Names: %s.\n",
-        absl::StrJoin(KnownModels(), ", ").c_str());
+        "number of outputs of a classifier, 10 if not given. The names are:\n%s",
+        NamesInLines().c_str());
     return kExitDone;
   }
   const absl::StatusOr<std::string> text = ModelText(args);

@@ -31,7 +31,8 @@ std::string PhaseName(v1::RunState::Phase phase) {
 
 std::string Age(double seconds) {
   const absl::Duration age = absl::Trunc(absl::Seconds(seconds), absl::Seconds(1));
-  return age == absl::ZeroDuration() ? "0s" : absl::FormatDuration(age);  // Which writes "0".
+  // FormatDuration writes no unit for 0.
+  return age == absl::ZeroDuration() ? "0s" : absl::FormatDuration(age);
 }
 
 std::optional<double> SecondsSinceCheckpoint(const v1::GetRunStatusResponse& run, absl::Time now) {

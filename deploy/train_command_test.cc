@@ -126,7 +126,7 @@ TEST_F(TrainCommandTest, AComputeProgramIsAskedBeforeTheRunIsChecked) {
   EXPECT_EQ(TrainMain(roles_, {"--program=/a/train.py", "--out=" + out_, "--", "-v"}), 78);
 }
 
-TEST_F(TrainCommandTest, OneProcessLeavesItsFilesAndPrintsWhatItCameTo) {
+TEST_F(TrainCommandTest, OneProcessLeavesItsFilesAndPrintsItsResult) {
   ::testing::internal::CaptureStdout();
   EXPECT_EQ(Train(), 0);
   const std::string printed = ::testing::internal::GetCapturedStdout();

@@ -98,9 +98,11 @@ class ParameterServer::Core : public ShardObserver,
   std::string address_;
   PsMetrics metrics_;
   TableMemory table_memory_;
-  std::atomic<uint64_t> loaded_lineage_{0};  // 0: none,
-  std::atomic<uint64_t> wanted_lineage_{0};  // or not the one that the run is in.
-  uint64_t newest_step_ = 0;                 // Of the observer's calls.
+  // The lineage whose variables this ps has loaded (0: none), and the newest one of the run. The ps
+  // is ready once it has loaded that one.
+  std::atomic<uint64_t> loaded_lineage_{0};
+  std::atomic<uint64_t> wanted_lineage_{0};
+  uint64_t newest_step_ = 0;  // Used only in calls of the observer.
   // The load under way, of which there is at most one.
   size_t num_norms_ = 0;
   SnapshotLineage lineage_;

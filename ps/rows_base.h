@@ -26,8 +26,8 @@ namespace shoal {
 // checkpoint needs to name a shard that was written before the last one.
 class RowsBase {
  public:
-  // The shards that a new shard continues, none if it is to have all keys, and what it is to have
-  // of each bucket, keyed by slice.
+  // The form of a shard: `bases` is the chain of shards that it continues, empty if the shard has
+  // all keys (a new base). `changes` selects the keys that it has of each bucket, by slice.
   struct Plan {
     std::vector<ShardBase> bases;
     std::map<uint32_t, BucketCut::Selection> changes;

@@ -253,7 +253,7 @@ void ShardVariableStore::Pull(Flight* flight) {
   shard_->Pull(flight->access, flight);
 }
 
-// On any thread.
+// Runs on any thread.
 void ShardVariableStore::OnPulled(Flight* flight) {
   MutexLock lock(&mutex_);
   flight->stage = Stage::kPulled;

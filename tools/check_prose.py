@@ -2,10 +2,10 @@
 """Finds comments without a subject, and words of a dialect where the field has its own.
 
 usage: tools/check_prose.py [--counts] [FILE...]
-Checks the openings of comments in C++ sources, protos, Python (with docstrings), shell scripts, BUILD files, yaml and text protos,
-and the phrases in all comments, in texts of C++ files (logs, errors, help), in names of tests and in pages. Without files it checks
-all tracked ones. --counts prints counts per folder only. Exits with 1 if a comment that EXCEPTIONS does not name has a bad opening,
-or if a phrase is found.
+Checks the openings of all sentences: of comments in C++ sources, protos, Python (with docstrings), shell scripts, BUILD files, yaml
+and text protos, of texts in C++ and Python that is not a test (logs, errors, help), and of names of tests. It checks the phrases in all
+these and in pages. If no files are named, it checks all tracked ones. --counts prints counts per folder only. Exits with 1 if a
+comment that EXCEPTIONS does not name has a bad opening, or if a phrase is found.
 """
 import ast
 import collections
@@ -14,7 +14,6 @@ import re
 import subprocess
 import sys
 
-MIN_WORDS = 5
 # Comments that may stay as they are, as "PATH: TEXT". This list only becomes shorter.
 EXCEPTIONS = frozenset((
     "python/shoal/optimizers.py: How the learning rate changes. All schedules count updates, not epochs; warmup_steps is linear from 0.",
@@ -27,6 +26,17 @@ OPENINGS = frozenset("""Of Who Whom Whose Whoever What Whatever Which Whether Wi
 # These begin good sentences too ("In training, sets ..."). A first sentence of so few words has no verb.
 PREPOSITIONS = frozenset("In On For At After Before Since During Over Per Within Against About Through Via".split())
 PHRASE_WORDS = 6
+# A sentence after the first one may begin with a condition ("Without a GPU, it ...") or a question that is its subject ("Which
+# rows are stored depends on ..."), but not with a clause in the place of its subject.
+CLAUSES = re.compile(r"(?:Of|Who|Whom|Whose|Whoever|What|Than|Only (?:what|who|whose))\b")
+# Texts and names of tests do not begin with these either.
+QUESTIONS = re.compile(CLAUSES.pattern + r"|(?:Whatever|Which|Whether|How|Why)\b")
+# Names of tests: letters are lost there, so words that stand for something else are hard to understand.
+NAMES = re.compile(r"(?:test )?(?:" + QUESTIONS.pattern + r"|(?:That|Those) Of\b)"
+                   r"|.*\b(?:is none|is (?:his|its|the machines|the workers)|are its\b.*|stands?)$", re.IGNORECASE)
+# A comment of fewer words has no verb. If its first letter is not a capital, it is a label.
+SHORT_WORDS = 5
+LABEL_OPENINGS = frozenset("Nobody By For Per".split())
 
 # Phrase -> what to write instead.
 PHRASES = {
@@ -36,7 +46,7 @@ PHRASES = {
     r"\bin hand\b": "current, or held",
     r"(?<!\bthere )\b(?:is|are) no (?!longer\b|more\b|such\b)": "is not a",
     r"\bwhoever\b": "name the actor",
-    r", which is said\b": "log or print, with a subject",
+    r"\b(?:is|are|was|were) said\b": "log or print, with a subject",
     r"\bas things stand\b": "now, or at present",
 }
 # Pages that are not rewritten: decisions and measurements of their time.
@@ -77,16 +87,31 @@ def comments(text, marker="//"):
         yield start, " ".join(block)
 
 
+def sentences_of(text):
+    return re.split(r"(?<=[.;!?])\s+|\\n", text.strip())
+
+
+def is_headless(sentence, openings=CLAUSES):
+    """Returns whether the sentence has a clause in the place of its subject."""
+    return openings.match(sentence) is not None and len(sentence.split()) >= 3 and not sentence.endswith("?")
+
+
 def has_bad_opening(comment):
-    """Returns whether the comment, without a name and colon before it, begins with a word after which the subject is missing."""
+    """Returns whether the comment, after a name and colon, begins with a word that leaves the subject out, or one of its sentences does."""
     comment = re.sub(r"^(`[^`]*`|[A-Za-z_]+)\s*:\s+", "", comment)
-    word = re.match(r"[A-Za-z]+", comment)
-    if word is None or len(comment.split()) < MIN_WORDS:
+    if any(is_headless(sentence) for sentence in sentences_of(comment)[1:]):
+        return True
+    words = comment.split()
+    match = re.match(r"[A-Za-z]+", comment)
+    if match is None or len(words) < 2:
         return False
-    if word.group(0).capitalize() in OPENINGS:
+    word = match.group(0)
+    if len(words) < SHORT_WORDS:
+        return word in (OPENINGS | PREPOSITIONS) - LABEL_OPENINGS and not comment.endswith("?")
+    if word.capitalize() in OPENINGS:
         return True
     sentence = re.split(r"[.;](?:\s|$)", comment)[0]
-    return (word.group(0).capitalize() in PREPOSITIONS and not re.search("[,:]", sentence)
+    return (word.capitalize() in PREPOSITIONS and not re.search("[,:]", sentence)
             and len(sentence.split()) <= PHRASE_WORDS)
 
 
@@ -114,6 +139,10 @@ def bad_openings(path):
         total += 1
         if has_bad_opening(comment) and f"{path}: {comment}" not in EXCEPTIONS:
             found.append((path, number, comment))
+    if not re.search("_test|tests?/", path):
+        found += [(path, number, text) for number, text in texts_of(path, source)
+                  if any(is_headless(sentence, QUESTIONS) for sentence in sentences_of(text))]
+    found += [(path, number, name) for number, name in test_names(path, source) if NAMES.match(name)]
     return found, total
 
 
@@ -148,6 +177,23 @@ def texts(source):
                 yield source.count("\n", 0, match.start()) + 1, text
 
 
+def python_texts(source):
+    """Yields (line number, text) of each string with more than one word that is not a docstring, and of the parts of f-strings."""
+    tree = ast.parse(source)
+    docstrings = {id(node.body[0].value) for node in ast.walk(tree)
+                  if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings and " " in node.value.strip():
+            yield node.lineno, node.value
+
+
+def texts_of(path, source):
+    """Yields (line number, text) of each text in the file that a user may read."""
+    if path.endswith((".h", ".cc", ".inc", ".cu")):
+        return texts(source)
+    return python_texts(source) if path.endswith(".py") and path not in THESE else ()
+
+
 def test_names(path, source):
     """Yields (line number, words) of the name of each test, which is a sentence in CamelCase or with underscores."""
     pattern = r"^\s*def (test_\w+)" if path.endswith(".py") else r"^TEST(?:_[FP])?\(\s*\w+,\s*(\w+)\)"
@@ -167,8 +213,7 @@ def bad_phrases(path):
     if path.endswith(".md"):
         places = list(paragraphs(source))
     else:
-        has_texts = path.endswith((".h", ".cc", ".inc", ".cu"))
-        places = [*comments_of(path, source), *test_names(path, source)] + (list(texts(source)) if has_texts else [])
+        places = [*comments_of(path, source), *test_names(path, source), *texts_of(path, source)]
     return [(path, number, f"\"{match.group(0).strip()}\": write {remedy}: … {text[max(0, match.start() - 60):match.end() + 60]} …")
             for number, text in places for phrase, remedy in PHRASES.items()
             for match in re.finditer(phrase, text, re.IGNORECASE)]

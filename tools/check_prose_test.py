@@ -17,6 +17,19 @@ REFUSED_OPENINGS = (
     "// How long the caller waits for it.",
     "// For a store in this process.",
     "int rows;  // in the order of the slices",
+    "int rows;  // Of this ps.",
+    "int rows;  // After the greeting.",
+    "// Writes the sums. Of equal elements the first one wins.",
+    "// 0: off. Of the step's mean gradient.",
+    "// Returns the rows; it is done. What a batch leaves out is zero.",
+    "TEST(RunTest, WhatDoesNotFitIsNamed) {",
+    "TEST_F(RunTest, OnlyWhatIsOutOfOrderNeedsCredit) {",
+    "TEST(\n    RunTest, ThoseOfTheVariableOrOfTheMachine) {",
+    "TEST_F(RunTest, AMissingFileIsNone) {",
+    "TEST_F(RunTest, WithoutCgroupsItIsTheMachines) {",
+    "TEST(RunTest, TheRunsDevicesStand) {",
+    'LOG(INFO) << "How long the run waited.";',
+    'constexpr char kHelp[] = "Prints the tasks.\\n"\n    "Of a run that has ended it prints how.";',
 )
 ACCEPTED_OPENINGS = (
     "// Returns the number of rows that this ps owns.",
@@ -25,6 +38,14 @@ ACCEPTED_OPENINGS = (
     "// In training, sets some elements to 0.",
     "// For clients: returns the status of a call.",
     "// After 20 s without an answer the task is killed.",
+    "int rows;  // of a step",
+    "int rows;  // Is it free?",
+    "// Writes the sums. Without a GPU, the CPU computes them. How many?",
+    "// Adds the rows. Which rows are stored depends on the updates.",
+    "TEST(RunTest, WithoutAGpuTheCpuComputes) {",
+    "TEST(RunTest, AFullDiskTakesWhatFits) {",
+    'LOG(INFO) << "With --json the command prints one object.";',
+    'LOG(INFO) << "Of it";',
 )
 REFUSED_PHRASES = (
     "The run goes on from step 7.",
@@ -77,6 +98,9 @@ def check_scripts(folder):
         assert not check_prose.bad_openings(str(path))[0], name
         path.write_text("#!/bin/bash\n# The run goes on from here.\n")
         assert len(check_prose.bad_phrases(str(path))) == 1, name
+    path = folder / "opening.py"
+    path.write_text('raise ValueError(f"{name} is left out. What is missing is zero.")\n')
+    assert len(check_prose.bad_openings(str(path))[0]) == 1
     path = folder / "script.py"
     path.write_text("# The run goes on from here.\n")
     assert len(check_prose.bad_phrases(str(path))) == 1
@@ -99,6 +123,11 @@ def check_phrases(folder):
     assert not phrases_in(folder, "a_test.cc", "TEST(RunTest, TheRunResumesFromStep7) {\n")
 
 
+def check_python_texts(folder):
+    assert phrases_in(folder, "a.py", 'raise ValueError(f"{name} is no number of this run")\n')
+    assert not phrases_in(folder, "a.py", 'raise ValueError(f"{name} is not a number of this run")\n')
+
+
 def check_exit_codes(folder):
     """Named files may have neither a phrase nor a bad opening."""
     for content, code in (("// Returns the number of rows here.\n", 0), ("// Of the rows of this ps, all.\n", 1),
@@ -116,6 +145,7 @@ def main():
         check_openings(folder)
         check_scripts(folder)
         check_phrases(folder)
+        check_python_texts(folder)
         check_exit_codes(folder)
 
 

@@ -6,7 +6,7 @@ usage, with the environment that tests/peers/run installs (SHOAL_PEERS, default 
 
 The model is read from `bazel-bin/deploy/shoal model MODEL` and computed in training mode without dropout, once in float64 and once
 in float32. Weights and inputs are a function of their name, the seed and the element's number (value() below), so that the
-test makes the same ones. Of each gradient only a sketch is written: element i is added, with a sign, to one of 16 sums; sign
+test makes the same ones. Only a sketch of each gradient is written: element i is added, with a sign, to one of 16 sums; sign
 and sum are functions of i. The square of the norm of a difference of sketches estimates that of the tensors without bias, and
 every element counts. Tensors of up to 16 elements are written whole. Errors are averaged over several draws of weights and
 inputs: that of a single one is mostly how the rounding of the logits happens to fall.

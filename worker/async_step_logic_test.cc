@@ -136,8 +136,8 @@ TEST_F(AsyncStepLogicTest, LeasesPullsComputesAndReports) {
   Exchanged(first.ticket, 1, {PushOutcome::kAccepted}, 8);
   EXPECT_EQ(logic_.num_finished(), 1u);
 
-  // The values that came back are those of the next batch. What never changes is pulled once into
-  // each set.
+  // The values that came back are those of the next batch. Variables that never change are pulled
+  // once into each set.
   Pull({2});
   const AsyncAction second = Compute(1);
   EXPECT_EQ(second.parameter_set, first.next_parameter_set);

@@ -76,7 +76,7 @@ void SyncStepLogic::AdvanceIfComplete(absl::Time now) {
   }
 }
 
-// What to do.
+// The next action of the trainer.
 
 SyncAction SyncStepLogic::Next(absl::Time now) {
   SyncAction action;
@@ -279,7 +279,7 @@ bool SyncStepLogic::NextCompute(absl::Time now, SyncAction* action) {
   return true;
 }
 
-// What came of it.
+// The results of the trainer's actions.
 
 SyncStepLogic::Ticket* SyncStepLogic::Find(uint64_t id) {
   const auto it = std::find_if(tickets_.begin(), tickets_.end(),

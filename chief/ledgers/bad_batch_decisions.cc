@@ -9,8 +9,8 @@ namespace {
 // delivered to the others.
 constexpr size_t kFailuresBeforeRollback = 4;
 
-// The number of batches whose failures are remembered. Of more batches, the earliest are forgotten,
-// because the run has most likely passed them.
+// The number of batches whose failures are remembered. If more batches fail, the earliest are
+// forgotten, because the run has most likely passed them.
 constexpr size_t kMostFailing = 4096;
 
 }  // namespace

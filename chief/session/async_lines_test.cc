@@ -68,7 +68,7 @@ TEST(AsyncLines, ARestartedPsCountsOnWhereItsCheckpointEnds) {
   EXPECT_THAT(ToText(lines.Take()), ElementsAre("<2", "3"));
 }
 
-TEST(AsyncLines, ReportsThatOvertakeTheAnswerToTheLoadStand) {
+TEST(AsyncLines, ReportsThatOvertakeTheAnswerToTheLoadCount) {
   AsyncLines lines;
   for (uint64_t step = 1; step <= 6; ++step) ASSERT_TRUE(lines.Add(7, Report(step)).ok());
   lines.Take();

@@ -175,7 +175,7 @@ TEST(RunPlanTest, AVariableThatIsFrozenNowIsNamedWhenARunIsResumed) {
               HasSubstr("variable weights is trained in the checkpoint and frozen in the model"));
 }
 
-// Of 1048576 slices.
+// Returns a run of 1048576 slices.
 v1::RunConfig RunOfManySlices(v1::ModelDeclaration* model) {
   model->mutable_variables(0)->set_shape(0, 16 << 20);
   v1::RunConfig run = AdamRun();

@@ -29,7 +29,7 @@ constexpr absl::Duration kTick = absl::Milliseconds(50);
 // When the launcher is lost, the other tasks wait for the chief for `cluster.grace_seconds`. After
 // this further time the remaining processes are killed.
 constexpr absl::Duration kKillAfterGrace = absl::Seconds(10);
-// After 'k'.
+// The same time after the launcher has sent 'k'.
 constexpr absl::Duration kKillAtOnce = absl::Seconds(2);
 
 struct AttendOptions {

@@ -88,10 +88,10 @@ absl::StatusOr<ReachOptions> Parse(absl::Span<const std::string> args) {
   return options;
 }
 
-// The lines of one pipe.
-class Lines {
+// Reads the lines that arrive in a pipe.
+class LineReader {
  public:
-  explicit Lines(UniqueFd fd) : fd_(std::move(fd)) {}
+  explicit LineReader(UniqueFd fd) : fd_(std::move(fd)) {}
 
   int fd() const { return fd_.get(); }
   // Reads the whole lines that are there now. Closes at the end.
@@ -144,8 +144,8 @@ class Connection {
   int* const report_fd_;
   pid_t pid_ = 0;
   UniqueFd input_;
-  std::unique_ptr<Lines> output_;
-  std::unique_ptr<Lines> errors_;
+  std::unique_ptr<LineReader> output_;
+  std::unique_ptr<LineReader> errors_;
   absl::Time next_pulse_ = absl::InfinitePast();
   bool end_sent_ = false;
   bool greeted_ = false;
@@ -163,8 +163,8 @@ absl::Status Connection::Open() {
   const UniqueFd far_in(in[0]), far_out(out[1]), far_err(err[1]);
   input_.Reset(in[1]);
   fcntl(in[1], F_SETFL, O_NONBLOCK);
-  output_ = std::make_unique<Lines>(UniqueFd(out[0]));
-  errors_ = std::make_unique<Lines>(UniqueFd(err[0]));
+  output_ = std::make_unique<LineReader>(UniqueFd(out[0]));
+  errors_ = std::make_unique<LineReader>(UniqueFd(err[0]));
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);

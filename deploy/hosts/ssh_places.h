@@ -33,7 +33,7 @@ class SshPlaces : public TaskPlaces {
     std::string launch_file;
     std::string launch;
     absl::Duration grace;      // The longest time for tasks to end after a stop: StopTimes::drain.
-    std::string run_file;      // In the run's directory.
+    std::string run_file;      // A file in the run's directory.
     std::string program_hash;  // HashOfProgram; empty: the run has no compute program.
   };
 

@@ -16,7 +16,7 @@ namespace shoal {
 namespace {
 
 constexpr absl::Duration kPeriod = absl::Milliseconds(100);
-constexpr uint64_t kMostBytes = 16 << 10;  // In one call.
+constexpr uint64_t kMostBytes = 16 << 10;  // The most bytes that one call reads.
 
 // Returns what a terminal shows of the line in the end: bars of progress begin it again and again.
 std::string AsShown(absl::string_view line) {

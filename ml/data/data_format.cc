@@ -78,9 +78,9 @@ std::string FormatName(v1::DataConfig::Format format) {
 }
 
 struct FieldOfFormats {
-  const char* path;  // In DataConfig.
-  bool is_given;
-  std::vector<v1::DataConfig::Format> formats;  // That read it.
+  const char* path;                             // The name of the field in DataConfig.
+  bool is_given;                                // The configuration sets the field.
+  std::vector<v1::DataConfig::Format> formats;  // The formats whose readers use the field.
 };
 
 std::vector<FieldOfFormats> FieldsOfFormats(const v1::DataConfig& config) {

@@ -12,7 +12,7 @@
 #include "base/file_system.h"
 #include "base/status_matchers.h"
 #include "ml/data/data_format.h"
-#include "ml/data/image_encoder.h"
+#include "ml/data/image_encoder_testing.h"
 #include "ml/data/records/tf_example.pb.h"
 #include "ml/data/records/tf_record_file.h"
 #include "proto/v1/data_config.pb.h"

@@ -21,7 +21,7 @@ constexpr int64_t kDefaultClasses = 10;
 // Returns the number of classes of the run file, or the default.
 int64_t ClassesOf(const v1::DataConfig& config);
 
-// Returns what becomes of images.
+// Returns the height, the width and the channels that images are converted to.
 ImageTargetOptions ImageTargetFrom(const v1::ImageOptions& image);
 
 // Each returns the options for the examples of a split, "train" or "test", in config.directory().
@@ -31,9 +31,10 @@ NpyDatasetOptions NpySplit(const v1::DataConfig& config, const std::string& spli
 absl::StatusOr<TfRecordDatasetOptions> TfRecordSplit(const v1::DataConfig& config,
                                                      const std::string& split);
 
-// Each returns the options for examples without labels in one file. That of ids in arrays may be
-// any of them: its name is that of a column, or x, then _NAME.npy, and those of the other arrays
-// end in the same NAME. InvalidArgument: it has another name.
+// Each returns the options for the examples, without labels, of the file at `path` (the command
+// predict reads such files). If the run has columns of ids in arrays, there is one file for each
+// array: COLUMN_NAME.npy for each column, and x_NAME.npy for the numbers. `path` may be any of
+// them; the others are found by the same NAME. InvalidArgument: the file has another name.
 CsvDatasetOptions CsvInputs(const v1::DataConfig& config, const std::string& path);
 absl::StatusOr<NpyDatasetOptions> NpyInputs(const v1::DataConfig& config, const std::string& path);
 TfRecordDatasetOptions TfRecordInputs(const v1::DataConfig& config, const std::string& path);

@@ -10,7 +10,7 @@
 
 #include "base/random.h"
 #include "base/status_matchers.h"
-#include "ml/data/image_encoder.h"
+#include "ml/data/image_encoder_testing.h"
 
 namespace shoal {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "base/file_system.h"
 #include "base/status_matchers.h"
-#include "ml/data/image_encoder.h"
+#include "ml/data/image_encoder_testing.h"
 
 namespace shoal {
 namespace {

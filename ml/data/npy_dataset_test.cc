@@ -289,7 +289,7 @@ TEST_F(NpyIdsTest, NumbersMayStandBesideIds) {
   EXPECT_THAT(Error(), HasSubstr("it must be numbers, not images, beside columns of ids"));
 }
 
-TEST_F(NpyIdsTest, WhatDoesNotFitIsNamed) {
+TEST_F(NpyIdsTest, AnArrayThatDoesNotFitIsNamed) {
   Write("item", Npy<int64_t>("<i8", "2,", {7, 8}));
   EXPECT_THAT(Error(), HasSubstr("item_train.npy has 2 examples, "));
   EXPECT_THAT(Error(), HasSubstr("y_train.npy has 3: they must be as many; lists of ids need an"));

@@ -11,7 +11,7 @@
 #include "base/file_system.h"
 #include "base/random.h"
 #include "base/status_matchers.h"
-#include "ml/data/image_encoder.h"
+#include "ml/data/image_encoder_testing.h"
 #include "ml/data/ragged_rows.h"
 #include "ml/data/records/tf_example.pb.h"
 #include "ml/data/records/tf_record_file.h"
@@ -263,7 +263,7 @@ TEST_F(TfRecordIdsTest, WithoutNumbersAndLabelsThereAreIdsAlone) {
   EXPECT_THAT(labels_, ElementsAre(0));
 }
 
-TEST_F(TfRecordIdsTest, WhatDoesNotFitIsNamedByRecord) {
+TEST_F(TfRecordIdsTest, AFeatureThatDoesNotFitIsNamedWithItsRecord) {
   const auto error = [&] { return std::string(Ids().status().message()); };
   tf::Example other = Click(1, 40);
   auto& features = *other.mutable_features()->mutable_feature();

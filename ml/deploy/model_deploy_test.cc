@@ -138,7 +138,7 @@ TEST_F(ModelDeployTest, ClonesShareVariablesAndHaveTheirOwnScopes) {
   EXPECT_EQ(queue_.batches().size(), 4u);
 }
 
-TEST_F(ModelDeployTest, WithOnePsVariablesAreItsAndTheCloneIsTheWorkers) {
+TEST_F(ModelDeployTest, WithOnePsVariablesAreOnThePsAndTheCloneIsOnTheWorker) {
   const std::vector<Clone> clones = Clones(Config({1, false, 0, 1, 1}), BatchNormed());
   EXPECT_EQ(clones[0].device, "/job:worker/device:GPU:0");
   EXPECT_EQ(clones[0].scope, "");

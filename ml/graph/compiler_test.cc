@@ -215,7 +215,7 @@ TEST_F(CompilerTest, MissingAndMisshapenFeedsAreNamed) {
   EXPECT_FALSE(Compile(request).ok());
 }
 
-TEST_F(CompilerTest, OnlyWhatTheFetchesNeedIsComputed) {
+TEST_F(CompilerTest, NodesThatNoFetchNeedsAreLeftOut) {
   const auto executable = CompileOrDie(MakeRequest(graph_, backend_, {feeds_[0]}, {logits_}));
   EXPECT_EQ(executable->ToString().find("Grad"), std::string::npos);
   EXPECT_EQ(executable->ToString().find("CrossEntropy"), std::string::npos);

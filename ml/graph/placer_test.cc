@@ -45,7 +45,7 @@ TEST_F(PlacerTest, WithoutAGpuEverythingIsOnTheFirstCpu) {
             "Constant: (Constant): /job:worker/task:0/device:CPU:0");
 }
 
-TEST_F(PlacerTest, WithAGpuWhatCanRunThereDoes) {
+TEST_F(PlacerTest, WithAGpuNodesThatItSupportsRunThere) {
   AddGpu();
   EXPECT_EQ(Placed(""), "/job:worker/task:0/device:GPU:0");
   EXPECT_EQ(Placed("/gpu:1"), "/job:worker/task:0/device:GPU:1");

@@ -32,8 +32,8 @@ Tensor Corners() {
   return tensor;
 }
 
-// Returns the same product with rounded inputs. Of the gradient of a convolution it leaves out the
-// parts that are not products.
+// Returns the same product with rounded inputs. For the gradient of a convolution, the parts
+// that are not products are left out.
 OpCall Rounded(OpCall call) {
   if (call.op == "ConvGrad") {
     call.attributes.Erase("activation");

@@ -51,7 +51,9 @@ class Variable:
                 raise TypeError("it is complex")
             values = values.astype(np.float32)
         except (TypeError, ValueError) as error:
-            raise ProgramError(f"variable {name}: the initial value is no array of real numbers ({error})") from None
+            raise ProgramError(
+                f"variable {name}: the initial value is not an array of real numbers ({error})"
+            ) from None
         self.name = name
         self.kind = kind
         self.shape = tuple(int(n) for n in shape) if shape is not None else values.shape

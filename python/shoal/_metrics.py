@@ -112,7 +112,7 @@ def total_of(name: str, value: Any, examples: int) -> tuple[float, float]:
 def bins_of(scores: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
     """The bin of each score: docs/compute_program.md, "AUC"."""
     exact = scores.astype(np.float64)
-    low = np.minimum(exact, 1 - exact)  # In [0, 1/2].
+    low = np.minimum(exact, 1 - exact)  # These are in [0, 1/2].
     mantissa, exponent = np.frexp(low)
     place = np.floor((2 * mantissa - 1) * BINS_PER_RANGE)
     bins = (RANGES + exponent) * BINS_PER_RANGE + place
@@ -130,7 +130,7 @@ def histogram_of(name: str, value: Any) -> Histogram:
         scores = np.asarray(value[0], np.float32).ravel()
         labels = np.asarray(value[1]).ravel()
     except (TypeError, ValueError):
-        raise ProgramError(f"the metric {name!r} has scores or labels that are no numbers; {remedy}") from None
+        raise ProgramError(f"the metric {name!r} has scores or labels that are not numbers; {remedy}") from None
     if scores.shape != labels.shape:
         raise ProgramError(f"the metric {name!r} has {scores.size} scores and {labels.size} labels; {remedy}")
     if not np.isin(labels, (0, 1)).all():

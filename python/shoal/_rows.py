@@ -29,7 +29,7 @@ class Rows:
     inverse: the place of each key that was looked up among `keys`, in the shape of what was looked up, so
         values[inverse] has a row for each of them.
     gradient: the gradient of the batch's mean loss with respect to `values`; assign it in a training batch, or write
-        into the array. What a batch does not write is zero. The rows count as touched all the same.
+        into the array. Elements that a batch does not write are zero. The rows count as touched all the same.
     """
 
     def __init__(self, work: Work, table: str, keys: Keys, values: Array, gradient: Array, inverse: Places) -> None:
@@ -83,7 +83,7 @@ def keys_of(table: str, keys: Any) -> Keys:
     try:
         array = np.asarray(keys)
     except (TypeError, ValueError) as error:
-        raise ProgramError(f"the keys of table {table} are no array of whole numbers ({error})") from None
+        raise ProgramError(f"the keys of table {table} are not an array of whole numbers ({error})") from None
     if array.size == 0:
         return np.zeros(array.shape, np.uint64)
     if array.dtype.kind == "u":

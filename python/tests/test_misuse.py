@@ -36,8 +36,8 @@ MISUSE = {
     ),
     "an empty dimension": (">>> V('w', (3, 0))", "variable w: the shape (3, 0) must have up to 8 dimensions"),
     "nine dimensions": (">>> V('w', (1,) * 9)", "must have up to 8 dimensions"),
-    "a text as value": (">>> V('w', initial='zeros')", "variable w: the initial value is no array of real numbers"),
-    "a complex value": (">>> V('w', initial=1j)", "no array of real numbers (it is complex)"),
+    "a text as value": (">>> V('w', initial='zeros')", "variable w: the initial value is not an array of real numbers"),
+    "a complex value": (">>> V('w', initial=1j)", "not an array of real numbers (it is complex)"),
     "an infinite value": (">>> V('w', initial=np.inf)", "variable w: the initial value is not finite"),
     "two equal names": (">>> worker.declare([V('w'), V('w')], examples=1)", "two variables have the name w"),
     "nothing to train": (
@@ -125,7 +125,7 @@ MISUSE = {
         "declare(metrics=['accuracy'])\nfor work in worker:\n>>>     work.done(1, metrics={'accuracy': (5, 3)})",
         "the metric 'accuracy' is 5 of 3, which is not possible",
     ),
-    "a metric that is no number": (
+    "a metric that is not a number": (
         "declare(metrics=['accuracy'])\nfor work in worker:\n>>>     work.done(1, metrics={'accuracy': 'high'})",
         "the metric 'accuracy' is 'high'; it must be numbers, or (sum, weight)",
     ),

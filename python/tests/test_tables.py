@@ -267,7 +267,10 @@ USED = {
     "fractions": (lambda work: work.look_up("item", [1.0]), "the keys of table item are float64; they must be whole"),
     "words": (lambda work: work.look_up("item", ["a"]), "the keys of table item are <U1; they must be whole"),
     "too large numbers": (lambda work: work.look_up("item", [2**64]), "the keys of table item are object; they must"),
-    "lists of two lengths": (lambda work: work.look_up("item", [[1], [1, 2]]), "the keys of table item are no array"),
+    "lists of two lengths": (
+        lambda work: work.look_up("item", [[1], [1, 2]]),
+        "the keys of table item are not an array",
+    ),
     "a gradient of another size": (
         lambda work: setattr(work.look_up("item", [1, 1, 2]), "gradient", np.zeros((3, 3))),
         "the gradient of the rows of table item has the shape (3, 3); the rows have (2, 3), one for each different key",

@@ -46,7 +46,7 @@ TEST(BucketDeltaTest, TheNewestRowOrCountOfEachKeyIsTaken) {
   EXPECT_THAT(all.counted_touched, ElementsAre(6, 4, 10));
 }
 
-TEST(BucketDeltaTest, WhatIsIdleAtTheNewestVersionIsLeftOut) {
+TEST(BucketDeltaTest, KeysThatAreIdleAtTheNewestVersionAreLeftOut) {
   // Key 5 had a row that expired; then it was touched, and is counted again.
   const std::vector<BucketRows> layers = {
       WithCounts(Rows({5, 6, 7}, {1, 2, 6}), {1, 2}, {1, 1}, {6, 7}),

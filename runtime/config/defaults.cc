@@ -19,7 +19,7 @@ namespace {
 struct FieldDefault {
   const char* path;
   std::string value;
-  // The default depends on the rest of the run; ResolveDefaults decides, and this is for --help.
+  // The default depends on the rest of the run, so SetFieldDefaults does not write it.
   bool depends = false;
 };
 
@@ -39,6 +39,7 @@ const std::vector<FieldDefault>& Table() {
       {"deployment.threads", "1"},
       {"deployment.allow_soft_placement", "true"},
       {"deployment.variables", "cpu"},
+      {"program.python", "python3", true},
       {"sync.sync_replicas", "true"},
       {"sync.max_staleness", "-1", true},
       {"sync.clock_bound", "-1", true},
@@ -82,11 +83,15 @@ std::string DefaultText(absl::string_view path) {
   return found->value;
 }
 
+void SetFieldDefault(absl::string_view path, v1::RunConfig* run) {
+  if (IsSet(*run, path)) return;
+  const absl::Status set = SetField("default", path, DefaultText(path), run);
+  CHECK(set.ok()) << set;
+}
+
 void SetFieldDefaults(v1::RunConfig* run) {
   for (const FieldDefault& field : Table()) {
-    if (field.depends || IsSet(*run, field.path)) continue;
-    const absl::Status set = SetField("default", field.path, field.value, run);
-    CHECK(set.ok()) << set;
+    if (!field.depends) SetFieldDefault(field.path, run);
   }
 }
 

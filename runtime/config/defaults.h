@@ -40,6 +40,9 @@ inline constexpr int kHealthTimeoutSeconds = 5;
 // field without one is a programming error.
 std::string DefaultText(absl::string_view path);
 
+// Sets this field to its default if it is unset.
+void SetFieldDefault(absl::string_view path, v1::RunConfig* run);
+
 // Sets the fields that are unset (of fields without presence: 0 or empty) and whose default does
 // not depend on the rest of the run.
 void SetFieldDefaults(v1::RunConfig* run);

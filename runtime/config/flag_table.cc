@@ -109,11 +109,11 @@ constexpr FlagSpec kTable[] = {
      "The program with the run's own model, if it has moved. Default: the run's."},
     {"program", kModel, kRunning, kText, "program.file", "FILE",
      "Each worker starts this program, which computes its batches: a Python program (FILE.py) or "
-     "any "
-     "other that speaks the protocol of docs/compute_program.md. It has the model and the data. "
-     "What follows `--` are its arguments."},
+     "any other that speaks the protocol of docs/compute_program.md. It has the model and the "
+     "data. "
+     "Its arguments follow `--`."},
     {"python", kModel, kRunning, kText, "program.python", "PROGRAM",
-     "The interpreter of a program FILE.py. Default: python3."},
+     "The interpreter of a program FILE.py; {default} if it is not given."},
     {"loss", kModel, kRunning, kText, "model.loss", "NAME",
      "{losses}. Default: that of the named model, otherwise {default_loss}."},
     {"data_dir", kModel, kRunning, kText, "data.directory", "DIR",
@@ -163,11 +163,11 @@ constexpr FlagSpec kTable[] = {
      "Batches per synchronous step. Default: num_replicas. The result depends on it, not on the "
      "number of workers."},
     {"max_staleness", kTasks, kRunning, kText, "sync.max_staleness", "N",
-     "Asynchronous: the most updates that may happen between a batch's pull and its push. -1: "
-     "unlimited, the default."},
+     "Asynchronous: the most updates that may happen between a batch's pull and its push. "
+     "{default}, the default: unlimited."},
     {"clock_bound", kTasks, kRunning, kText, "sync.clock_bound", "N",
-     "Asynchronous: the most batches that a worker may be ahead of the slowest one. -1: unlimited, "
-     "the default."},
+     "Asynchronous: the most batches that a worker may be ahead of the slowest one. "
+     "{default}, the default: unlimited."},
     {"allow_mixed_compute", kTasks, kRunning, kBool, "sync.allow_mixed_compute", "",
      "Accept workers with other processors or libraries. Results then do not have the same bytes."},
     {"slice_bytes", kTasks, kRunning, kText, "cluster.slice_bytes", "N",
@@ -177,16 +177,17 @@ constexpr FlagSpec kTable[] = {
      "A task whose heartbeats the chief has not received for this time counts as dead. Default "
      "{default}, also for 0."},
     {"wait_seconds", kTasks, kRunning, kText, "cluster.wait_seconds", "N",
-     "How long the run waits for tasks to register, for ps to load, for a worker to return and for "
-     "any progress, before it ends. Default {default}, also for 0."},
+     "Seconds that the run waits for tasks to register, for ps to load, for a worker to return and "
+     "for any progress, before it ends. Default {default}, also for 0."},
     {"ps_return_seconds", kTasks, kRunning, kText, "cluster.ps_return_seconds", "N",
-     "How long the run waits for a lost ps to return, before it ends. Default {default}, also for "
+     "Seconds that the run waits for a lost ps to return, before it ends. Default {default}, also "
+     "for "
      "0."},
     {"stall_seconds", kTasks, kRunning, kText, "cluster.stall_seconds", "N",
      "A worker that computes one batch for this time counts as hung, and others get its work. "
      "Default {default}, also for 0."},
     {"grace_seconds", kTasks, kRunning, kText, "cluster.grace_seconds", "N",
-     "How long the last checkpoint may take when a run or a task is asked to end. Default "
+     "Seconds that the last checkpoint may take when a run or a task is asked to end. Default "
      "{default}. Raise it for large shards, and raise the kill timeout of the scheduler by as "
      "much."},
     {"ps_memory", kTasks, kRunning, kText, "cluster.ps_memory", "N",
@@ -196,7 +197,8 @@ constexpr FlagSpec kTable[] = {
      "code 78; it continues with more ps or memory. Default: what its cgroup or the machine "
      "allows."},
     {"ps_threads", kTasks, kRunning, kText, "cluster.ps_threads", "N",
-     "How many threads of each ps add and apply contributions. Default, also for 0: as many as its "
+     "The number of threads of each ps that add and apply contributions. Default, also for 0: as "
+     "many as its "
      "machine has cores, at most 8."},
     {"cuda_graphs", kTasks, kRunning, kBool, "deployment.cuda_graphs", "",
      "Record the step of each GPU once and replay it. If it cannot be recorded, a log line gives "
@@ -309,9 +311,9 @@ constexpr FlagSpec kTable[] = {
 
     {"json", kUnderWay, kScopeStatus, kBool, "", "", "Print one JSON object."},
     {"timeout", kUnderWay, kScopeSave, kText, "", "SECONDS",
-     "How long to wait for the checkpoint, or for the end of the run. Default {save_timeout}."},
+     "The time to wait for the checkpoint, or for the end of the run. Default {save_timeout}."},
     {"timeout", kUnderWay, kScopeHealth, kText, "", "SECONDS",
-     "How long to wait for an answer. Default {health_timeout}."},
+     "The time to wait for an answer. Default {health_timeout}."},
     {"service", kUnderWay, kScopeHealth, kText, "", "ps|chief|worker",
      "Ask whether this role can do its work. Default: ask whether the process is alive."},
 };

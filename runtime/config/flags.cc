@@ -47,8 +47,8 @@ absl::Status UnknownFlag(FlagScope scope, absl::string_view name) {
                         absl::StrCat("has no meaning for this command", WhoTakesIt(scope, scopes)));
   }
   if (const ForeignFlag* foreign = FindForeignFlag(name)) {
-    return InvalidField(absl::StrCat("--", name), absl::StrCat("is the name of ", foreign->system,
-                                                               "; here it is ", foreign->ours));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--", name, " is ", foreign->system, "'s flag; Shoal's is ", foreign->ours));
   }
   const std::string hint = DidYouMean(name, names, "--");
   return InvalidField(absl::StrCat("--", name),

@@ -55,10 +55,10 @@ void ResolveDeployment(const TaskCounts& counts, v1::DeploymentOptions* deployme
 
 // replicas_to_aggregate and cluster.slice_bytes stay 0 where they were not given: the first start
 // decides, its checkpoints keep them.
-void ResolveSync(v1::SyncOptions* sync) {
-  if (sync->sync_replicas()) return;
-  if (!sync->has_max_staleness()) sync->set_max_staleness(-1);
-  if (!sync->has_clock_bound()) sync->set_clock_bound(-1);
+void ResolveSync(v1::RunConfig* run) {
+  if (run->sync().sync_replicas()) return;
+  SetFieldDefault("sync.max_staleness", run);
+  SetFieldDefault("sync.clock_bound", run);
 }
 
 void ResolveModel(v1::ModelConfig* model) {
@@ -183,7 +183,7 @@ std::string PrintRunConfig(const v1::RunConfig& run) {
 void ResolveDefaults(const TaskCounts& counts, v1::RunConfig* run) {
   SetFieldDefaults(run);
   ResolveDeployment(counts, run->mutable_deployment());
-  ResolveSync(run->mutable_sync());
+  ResolveSync(run);
   ResolveModel(run->mutable_model());
   ResolveFeatures(run);
   if (run->program().file().empty()) ResolveDataDefaults(run->mutable_data());

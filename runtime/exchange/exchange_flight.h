@@ -63,7 +63,7 @@ class RemoteExchanges::Flight : public BulkCall {
   bool cut_short = false;
   uint64_t queued = 0;  // kWaiting: its number among those that wait for a call to end; 0: another.
   absl::Time wake;
-  absl::Time complain;  // about a ps that still does not take it
+  absl::Time next_log;  // the time of the next log line, if the ps still does not take it
 };
 
 }  // namespace shoal

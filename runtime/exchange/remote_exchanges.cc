@@ -18,7 +18,8 @@ namespace {
 // uses its flight while `done` runs.
 constexpr int kFlightsPerGroup = VariableStore::kMaxExchangesPerGroup + 1;
 
-constexpr absl::Duration kComplainEvery = absl::Seconds(10);
+// The time between two log lines about an exchange that has no answer.
+constexpr absl::Duration kLogPeriod = absl::Seconds(10);
 // The time between two checks of channels that are still used.
 constexpr absl::Duration kLookAgain = absl::Milliseconds(10);
 
@@ -73,7 +74,7 @@ void RemoteExchanges::Start(const Exchange& exchange, Done done) {
     flight->started = clock_->Now();
     flight->wait.Reset();
     flight->busy_wait.Reset();
-    flight->complain = flight->started + kComplainEvery;
+    flight->next_log = flight->started + kLogPeriod;
     send = WhyStopped(*flight).ok();
     flight->stage = send ? Stage::kSending : Stage::kWaiting;
     flight->wake = absl::InfinitePast();
@@ -103,7 +104,7 @@ std::vector<RemoteExchanges::Way> RemoteExchanges::CheckWays() {
     flight->attempts.Reset(exchange);
     flight->started = clock_->Now();
     flight->wait.Reset();
-    flight->complain = flight->started + kComplainEvery;
+    flight->next_log = flight->started + kLogPeriod;
     flight->stage = Stage::kWaiting;
     flight->wake = absl::InfinitePast();
     on_due_();
@@ -231,8 +232,8 @@ void RemoteExchanges::EndOrWait(Flight* flight, const absl::Status& status) {
   const bool is_answer = flight->is_probe && !IsOutcomeUnknown(status);
   if (!is_answer && MayHeal(status)) {
     const absl::Time now = clock_->Now();
-    if (now >= flight->complain) {
-      flight->complain = now + kComplainEvery;
+    if (now >= flight->next_log) {
+      flight->next_log = now + kLogPeriod;
       LogFailure(*flight, now - flight->started, status);
     }
     WaitAndSend(flight, flight->wait.Next());

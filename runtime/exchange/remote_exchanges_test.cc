@@ -94,7 +94,7 @@ class RemoteExchangesTest : public testing::Test {
     call->OnReply(absl::OkStatus(), response.SerializeAsString(), &nothing);
   }
 
-  // Of the oldest call.
+  // Returns the bytes of the oldest call.
   uint64_t SentBytes() const {
     uint64_t bytes = 0;
     for (const PayloadRef& payload : calls_.front()->payloads) bytes += payload.bytes;
@@ -102,7 +102,7 @@ class RemoteExchangesTest : public testing::Test {
   }
 
   FakeClock clock_;
-  std::vector<BulkCall*> calls_;  // Under way.
+  std::vector<BulkCall*> calls_;  // The calls that have no answer yet.
   ScriptedChannel* channel_ = nullptr;
   int dues_ = 0;
   const float gradient_[4] = {1, 2, 3, 4};

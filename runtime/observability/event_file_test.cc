@@ -130,7 +130,7 @@ TEST_F(EventFileTest, AFullDiskLosesNothing) {
   EXPECT_EQ(events[4].step(), 3);
 }
 
-TEST_F(EventFileTest, OnlySoMuchWaitsForADisk) {
+TEST_F(EventFileTest, TheBytesThatWaitForADiskAreLimited) {
   ASSERT_OK(file_.AddScalars(1, {{"loss", 3}}));
   files_.faults().FailFrom(0, absl::ResourceExhaustedError("full"));
   const std::string tag(1 << 20, 't');

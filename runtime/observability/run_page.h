@@ -89,7 +89,7 @@ struct RunPage {
   std::optional<uint32_t> epoch;     // Counted from 0.
   uint32_t num_epochs = 0;           // 0: unknown
   double steps_per_second = 0;       // The rate of the last seconds; 0: there was no step.
-  double mean_steps_per_second = 0;  // Since training began.
+  double mean_steps_per_second = 0;  // The mean since training began.
   double examples_per_second = 0;
   double uptime_seconds = 0;
   std::optional<double> loss, accuracy, test_loss, test_accuracy;

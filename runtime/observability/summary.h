@@ -19,7 +19,7 @@ class FileSystem;
 
 struct Summary {
   std::string status;                  // "finished", "stopped" or "failed"
-  std::string exit_reason;             // In words.
+  std::string exit_reason;             // A sentence for people.
   uint64_t steps = 0;                  // Applied updates over the whole run.
   std::optional<double> epochs;        // Epochs trained in the whole run; may be a fraction.
   std::optional<uint64_t> first_step;  // Applied before this start: the step that it resumed from.

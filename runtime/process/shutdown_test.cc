@@ -168,7 +168,7 @@ TEST(SignalWatcherTest, AProcessThatHangsIsEnded) {
 TEST(SignalWatcherTest, AStatusThatHangsKeepsNoSignalFromItsEffect) {
   EXPECT_EQ(ExitStatusOf(SignalOptions(),
                          [](ShutdownNotification* shutdown) {
-                           alarm(20);  // What hangs fails.
+                           alarm(20);  // A process that hangs is killed by it.
                            Notification hangs, saved, never;
                            shutdown->OnAsked(AskedFor::kStatus, [&] {
                              hangs.Notify();

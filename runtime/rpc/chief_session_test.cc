@@ -173,7 +173,7 @@ TEST_F(ChiefSessionTest, ACertificateThatIsNotTrustedEndsRegistrationAfterAWhile
   options.register_patience = absl::Milliseconds(300);
   ChiefSession plain(chief_.client(), &clock_, options, &observer_);
   EXPECT_EQ(plain.Register(nullptr), refused);
-  // It is said where it looked for the chief, and what it found.
+  // The message names where it looked for the chief, and what it found.
   options.chief_address = "c:1";
   chief_.SetFailure(
       absl::UnavailableError("failed to connect to all addresses; last error: "

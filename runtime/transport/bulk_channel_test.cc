@@ -396,7 +396,7 @@ class BrokenClient {
     return SendMessage(socket.get(), &with, sizeof(with), attached).ok() &&
            ReceiveMessage(socket.get(), &welcome, sizeof(welcome), nullptr).ok();
   }
-  // Whether the server answers.
+  // Returns whether the server answers.
   bool Ring(uint32_t slot) {
     return SendMessage(socket.get(), &slot, sizeof(slot), UniqueFd()).ok() &&
            ReceiveMessage(socket.get(), &slot, sizeof(slot), nullptr).ok();

@@ -112,7 +112,7 @@ TEST(CallStatusTest, AMessageThatIsTooLargeStaysSo) {
   EXPECT_FALSE(IsTooLarge(absl::ResourceExhaustedError("no memory")));
 }
 
-TEST(CallStatusTest, OnlyWhatMayBeOtherwiseLaterIsWorthAnotherTry) {
+TEST(CallStatusTest, ErrorsThatMayPassAreWorthAnotherTry) {
   for (const absl::Status& status :
        {absl::ResourceExhaustedError("no memory"), absl::UnknownError("I/O error"),
         absl::NotFoundError("not there yet"), absl::AbortedError("moved"),

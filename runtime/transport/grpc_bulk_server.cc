@@ -48,7 +48,7 @@ class Call : public CompletionTag, public ServedCall {
   static Call* Add(Shared* shared) ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared->mutex);
   static void Remove(Call* call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(call->shared_->mutex);
 
-  // With the lock.
+  // The caller holds the lock of shared_.
   void Request(grpc::ServerCompletionQueue* queue);
   bool OnCompleted(bool ok) override;
 

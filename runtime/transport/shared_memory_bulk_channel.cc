@@ -68,7 +68,7 @@ class SharedMemoryBulkChannel : public BulkChannel {
   const UniqueFd socket_;
   const UniqueFd wake_;  // eventfd
   const std::unique_ptr<SharedMemorySegment> segment_;
-  PayloadReader reader_;  // Of the thread.
+  PayloadReader reader_;  // Used on the channel's thread only.
 
   Mutex mutex_;
   std::vector<Slot> slots_ ABSL_GUARDED_BY(mutex_){kNumSlots};

@@ -49,7 +49,7 @@ class SharedMemoryBulkServer::SlotCall : public ServedCall {
   absl::Status Write(const absl::Status& status, const SharedMemorySegment& segment);
 
   const uint32_t slot_;
-  std::shared_ptr<Connection> connection_;  // Until the reply.
+  std::shared_ptr<Connection> connection_;  // Null after the reply.
   std::string header_;
   PayloadReader payload_;
 };
@@ -88,7 +88,7 @@ class SharedMemoryBulkServer::Connection : public std::enable_shared_from_this<C
   const int epoll_;
   const uint32_t events_;
   Mutex receiving_;                               // One message at a time.
-  std::unique_ptr<SharedMemorySegment> segment_;  // After the greeting.
+  std::unique_ptr<SharedMemorySegment> segment_;  // Null before the greeting.
   // Indexed by slot; created when first used.
   std::vector<std::unique_ptr<SlotCall>> calls_ ABSL_GUARDED_BY(receiving_);
   Mutex mutex_;

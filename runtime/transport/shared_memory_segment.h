@@ -18,7 +18,7 @@
 
 namespace shoal {
 
-// The first message on the socket, which the file is attached to.
+// The client's first message on the socket. The descriptor of the shared file is attached to it.
 struct SegmentShape {
   uint32_t magic = kMagic;
   uint32_t num_slots = 0;

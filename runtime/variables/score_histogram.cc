@@ -15,7 +15,7 @@ uint32_t BinInLowerHalf(double score) {
     return static_cast<uint32_t>(score / kEndOfLowestRange * kBinsPerRange);
   }
   int exponent = 0;
-  const double mantissa = std::frexp(score, &exponent);  // In [1/2, 1).
+  const double mantissa = std::frexp(score, &exponent);  // It is in [1/2, 1).
   const int range = -1 - exponent;                       // 0 is [1/4, 1/2).
   if (range < 0) return kBinsPerHalf - 1;
   const auto place = static_cast<uint32_t>((2 * mantissa - 1) * kBinsPerRange);

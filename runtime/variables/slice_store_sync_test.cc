@@ -128,7 +128,7 @@ TEST(SliceStoreSyncTest, ContributionsThatDoNotBelongHereAreRefusedAndChangeNoth
   EXPECT_EQ(t.ValueAt(0, 1), -2);
 }
 
-TEST(SliceStoreSyncTest, OnlyWhatIsOutOfOrderNeedsCredit) {
+TEST(SliceStoreSyncTest, PushesThatAreOutOfOrderNeedCredit) {
   SliceStoreOptions options;
   options.staging_bytes = 64;
   StoreUnderTest t({SpecOf("v", 16)}, options, {0, 0, 1000, 1, 4});

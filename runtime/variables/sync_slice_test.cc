@@ -65,7 +65,7 @@ TEST(SyncSliceTest, AValueIsGoodThroughSkippedSteps) {
   EXPECT_EQ(slice.value_version(), 4u);
 }
 
-TEST(SyncSliceTest, HasWhatWasAddedKeptOrIsBehind) {
+TEST(SyncSliceTest, HasContributionsThatWereAddedOrKeptOrAreOlder) {
   SyncSlice slice = At(3, 3);
   EXPECT_TRUE(slice.Has(2, 1));
   EXPECT_FALSE(slice.Has(3, 1));

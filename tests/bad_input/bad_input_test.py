@@ -343,7 +343,7 @@ def run_cases(scratch):
         ([*processes, "--resume=never"], CONFIG, "resume"),
         ([*processes, "--num_epochs=2", "--slice_bytes=4096"], CONFIG, "cluster.slice_bytes is 4096"),
     ]
-    # The run was finished: what does not fit it is refused before that is said.
+    # The run was finished: a flag that does not fit is refused before the run is reported as finished.
     cases.append((other, CONFIG, "checkpoint"))
     damaged = scratch / "damaged"
     damage = [a.replace(str(out), str(damaged)) for a in train]

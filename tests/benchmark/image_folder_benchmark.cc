@@ -15,7 +15,7 @@
 #include "base/file_system.h"
 #include "base/log.h"
 #include "ml/data/batch_plan.h"
-#include "ml/data/image_encoder.h"
+#include "ml/data/image_encoder_testing.h"
 #include "ml/data/image_folder.h"
 #include "ml/data/prefetcher.h"
 

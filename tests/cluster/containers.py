@@ -4,7 +4,7 @@
         containers.podman("run", ...)
 
 What this machine needs to run containers at all (limits without CAP_SYS_RESOURCE, cgroups without systemd) is set
-here. What an earlier process left that was killed is removed first. Wants root, podman, runc and netavark.
+here. The leftovers of an earlier process that was killed are removed first. Wants root, podman, runc and netavark.
 """
 import json
 import os

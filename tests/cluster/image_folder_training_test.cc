@@ -13,7 +13,7 @@
 #include "base/file_system.h"
 #include "base/random.h"
 #include "base/status_matchers.h"
-#include "ml/data/image_encoder.h"
+#include "ml/data/image_encoder_testing.h"
 #include "runtime/config/run_config.h"
 #include "runtime/observability/summary.h"
 #include "tests/cluster/trained_run.h"

@@ -245,7 +245,7 @@ TEST_F(InProcessClusterTest, AsynchronouslyEveryExampleCountsOnceToo) {
   EXPECT_THAT(RecordedSteps(files_.get(), run), ::testing::SizeIs(4 * 15));
 }
 
-TEST_F(InProcessClusterTest, WithAClockBoundContributionsAreOnlySoLate) {
+TEST_F(InProcessClusterTest, AClockBoundLimitsTheLatenessOfContributions) {
   constexpr uint64_t kWorkers = 3, kBound = 1;
   v1::RunConfig run = Config(kAsync);
   run.mutable_sync()->set_clock_bound(kBound);

@@ -57,7 +57,7 @@ def test_hosts_reach_each_other_by_name_until_a_cable_is_pulled():
     assert left_of(os.getpid()) == []
 
 
-def test_what_a_killed_process_left_is_removed_by_the_next():
+def test_the_next_process_removes_the_leftovers_of_a_killed_one():
     code = "import network, sys, time\nwith network.Network(1) as n:\n  p = n.hosts[0].start(['sleep', '600'])\n" \
            "  print(p.pid, flush=True)\n  time.sleep(600)"
     killed = subprocess.Popen([sys.executable, "-c", code], cwd=os.path.dirname(os.path.abspath(__file__)),

@@ -412,7 +412,7 @@ TEST(ComputeProgramTest, ProcessesThatItStartedDieWithTheWorker) {
     const RealClock clock;
     options.clock = &clock;
     const auto started = ProgramProcess::Start(options);
-    pause();  // Until it is killed.
+    pause();  // The test kills it.
     _exit(1);
   }
   pid_t grandchild = 0;

@@ -100,7 +100,7 @@ class JobSet:
             self.members[job["name"]] = made
 
     def judge(self, member):
-        """A member has an outcome. What failed comes first, as in the controller."""
+        """A member has an outcome. A failure comes first, as in the controller."""
         if self.outcome:
             return
         if member.outcome != COMPLETE:

@@ -63,7 +63,7 @@ def status_names_the_slow_worker():
         run.wait_for_all()
         for worker in (0, 1):  # One that is left would compute the other one's batches.
             run.kill("worker", worker, signal.SIGSTOP)
-        # If one was stopped in a batch, that is said of it first, after 2 s; that it is silent, after 3 s.
+        # If one was stopped in a batch, the report says so after 2 s, and that it is silent after 3 s.
         deadline = time.monotonic() + 50
         while True:
             status = json.loads(shoal("status", str(run.out), "--json"))

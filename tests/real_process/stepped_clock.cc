@@ -1,5 +1,5 @@
 // For LD_PRELOAD: the system's time is what it is plus the number of seconds in the file that
-// STEPPED_CLOCK names, once that file is there. What is measured from the start of the machine is
+// STEPPED_CLOCK names, once that file is there. Clocks that count from the start of the machine are
 // left alone, as when an administrator or NTP sets the clock.
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -23,7 +23,8 @@ namespace shoal {
 namespace {
 
 constexpr double kPatience = 2500;  // Seconds that a run may take, most of them in waits.
-constexpr absl::Duration kBetweenLooks = absl::Milliseconds(100);  // At the chief.
+constexpr absl::Duration kBetweenLooks =
+    absl::Milliseconds(100);  // The time between two looks at the chief.
 
 void DrawOptimizer(SeededRandom* random, v1::OptimizerConfig* optimizer) {
   optimizer->set_learning_rate(0.05);
@@ -323,7 +324,7 @@ void ClusterSimulation::RequestStop(const v1::RequestStopRequest& request) {
 
 namespace {
 
-constexpr uint64_t kForgedTerms = 1000;  // Above the true one.
+constexpr uint64_t kForgedTerms = 1000;  // A forged term exceeds the true one by this.
 
 // Makes a call, waits for its answer and ignores it.
 class ForgedCall : public BulkCall {

@@ -26,7 +26,7 @@
 namespace shoal {
 namespace {
 
-constexpr uint64_t kGroupBytes = 150;  // About two slices.
+constexpr uint64_t kGroupBytes = 150;  // A group has about two slices.
 constexpr absl::Duration kLatecomers = absl::Seconds(10);
 
 absl::Duration LeaseOf(const SimulatedRun& run) {

@@ -79,8 +79,8 @@ class TableLedger {
 };
 
 // ASYNC: says what is wrong with a bucket of a table that has these batches, each once, in an
-// unknown order; empty if nothing is. `touched` has the keys of each batch for the table. Which
-// rows have expired depends on the order: then it checks that no batch counts twice.
+// unknown order; empty if nothing is. `touched` has the keys of each batch for the table. If rows
+// can expire, which depends on the order, it checks that no batch counts twice.
 std::string CheckCountedRows(const v1::VariableSpec& table,
                              const std::map<BatchKey, std::set<uint64_t>>& touched,
                              uint64_t version, const BucketRows& saved);

@@ -22,7 +22,7 @@ Summary Finished(uint64_t steps, double epochs) {
   return summary;
 }
 
-TEST(IsRunFinishedTest, OnlyWhatGotAsFarAsTheRunWillGo) {
+TEST(IsRunFinishedTest, ARunThatHasMadeAllItsStepsIsFinished) {
   v1::RunConfig run;
   run.set_num_epochs(5);
   EXPECT_TRUE(IsRunFinished(Finished(100, 5), run));

@@ -36,7 +36,7 @@ class RunWatch {
   std::string what_, sign_;
   absl::Time begun_;            // The beginning of the wait for what_.
   absl::Time last_sign_;        // When sign_ was seen first.
-  absl::Duration next_repeat_;  // After begun_.
+  absl::Duration next_repeat_;  // The time from begun_ to the next log line.
 };
 
 }  // namespace shoal

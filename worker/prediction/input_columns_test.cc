@@ -68,7 +68,7 @@ TEST_F(InputColumnsTest, ColumnsAreComparedByName) {
 
 TEST_F(InputColumnsTest, WithoutNamesTheColumnsAreCounted) {
   WriteRun("a,b,kind\n1,2,cat\n");
-  config_.mutable_csv()->set_no_header(true);  // Of the input alone.
+  config_.mutable_csv()->set_no_header(true);  // The input has no header; the run's data has one.
   const std::string train = root_ + "/train.csv";
   EXPECT_EQ(WrongWith("1,2\n"), "");
   EXPECT_EQ(WrongWith("1,2,3\n"), "has 3 columns, as " + train +
@@ -81,7 +81,7 @@ TEST_F(InputColumnsTest, WithoutNamesTheColumnsAreCounted) {
   EXPECT_NE(WrongWith("1,2,3\n"), "");
 }
 
-TEST_F(InputColumnsTest, WithoutTheRunsTablesNothingIsWrong) {
+TEST_F(InputColumnsTest, WithoutTheTablesOfTheRunEveryInputIsAccepted) {
   EXPECT_EQ(WrongWith("a,b\n1,2\n"), "");
   WriteRun("c,d\n1,2\n");
   config_.set_format(v1::DataConfig::FORMAT_NPY);

@@ -70,7 +70,7 @@ class ProgramConversation {
   // help, Unavailable if its surroundings keep it from starting.
   absl::Status Receive(absl::string_view bytes, absl::FunctionRef<void(uint32_t)> on_final);
 
-  const std::string& implementation() const { return implementation_; }   // After HELLO.
+  const std::string& implementation() const { return implementation_; }   // Set by HELLO.
   const ProgramDeclaration& declaration() const { return declaration_; }  // After DECLARE.
   const std::string& error_text() const { return error_text_; }           // After ERROR.
   const std::string& traceback() const { return traceback_; }             // After ERROR.
@@ -132,13 +132,13 @@ class ProgramConversation {
   std::string input_;  // The beginning of a message that is not complete.
   std::string output_;
   std::string implementation_;
-  uint32_t version_ = 0;  // After HELLO.
+  uint32_t version_ = 0;  // Set by HELLO.
   ProgramDeclaration declaration_;
   std::string error_text_;
   std::string traceback_;
   uint64_t work_ = 0;  // The number of the last work.
   bool evaluates_ = false;
-  bool has_final_ = false;  // In the last work.
+  bool has_final_ = false;  // FINAL was sent for the last work.
   uint64_t rows_ = 0;       // The beginning of the areas of rows in the files.
   uint64_t rows_end_ = 0;   // The bytes there that the last work uses.
   std::vector<ProgramKeys> look_ups_;

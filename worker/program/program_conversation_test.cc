@@ -294,7 +294,7 @@ TEST(ProgramConversationTest, RefusesMessagesOutOfPlace) {
   EXPECT_THAT(std::string(talk.Say(Final(1, {0})).message()), HasSubstr("evaluation"));
 }
 
-TEST(ProgramConversationTest, TheProgramsErrorIsTheWorkers) {
+TEST(ProgramConversationTest, TheWorkerEndsWithTheErrorOfTheProgram) {
   Talk talk;
   talk.MakeIdle();
   talk.Start();

@@ -14,7 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TEST(ProgramGpusTest, ThoseOfTheVariableOrOfTheMachine) {
+TEST(ProgramGpusTest, CudaVisibleDevicesLimitsTheGpusOfTheMachine) {
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   EXPECT_THAT(GpusHere(*files, "2, 0"), ElementsAre("2", "0"));
   EXPECT_THAT(GpusHere(*files, "GPU-8a,MIG-1,-1,3"), ElementsAre("GPU-8a", "MIG-1"));

@@ -18,6 +18,7 @@
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/checkpoint/initial_model.h"
 #include "runtime/checkpoint/safetensors.h"
+#include "runtime/config/defaults.h"
 #include "runtime/config/program_settings.h"
 #include "runtime/config/run_config.h"
 #include "runtime/config/stop_times.h"
@@ -29,7 +30,6 @@
 namespace shoal {
 namespace {
 
-constexpr char kDefaultPython[] = "python3";
 constexpr double kPartOfWait = 0.8;
 
 // The examples are with the program: here they have only numbers.
@@ -56,7 +56,7 @@ std::vector<std::string> MakeCommand(const v1::ProgramConfig& program) {
   std::vector<std::string> command;
   if (absl::EndsWith(program.file(), ".py")) {
     // -u: what it prints is in the log at once.
-    command = {program.python().empty() ? kDefaultPython : program.python(), "-u"};
+    command = {program.python().empty() ? DefaultText("program.python") : program.python(), "-u"};
   }
   command.push_back(program.file());
   command.insert(command.end(), program.args().begin(), program.args().end());

@@ -55,7 +55,7 @@ std::string DescribeGpusFor(const v1::DeploymentOptions& deployment) {
                             : absl::StrCat("devices are ", deployment.devices()));
   }
   std::string text = DescribeGpus();
-  if (Gpus().empty()) absl::StrAppend(&text, "; CPUs compute");
+  if (Gpus().empty()) absl::StrAppend(&text, "; the CPUs are used");
   return text;
 }
 

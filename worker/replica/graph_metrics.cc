@@ -81,7 +81,7 @@ absl::StatusOr<std::vector<ReplicaMetric>> SumMetrics(
                                                    kMostMetrics, " are possible: leave some out"));
   }
   std::vector<ReplicaMetric> metrics;
-  std::set<std::string> names = {"accuracy"};  // Of correct_count.
+  std::set<std::string> names = {"accuracy"};  // The name of the metric from correct_count.
   for (size_t m = 0; m < count; ++m) {
     const ModelMetric& first = clones[0][m];
     RETURN_IF_ERROR(CheckMetric(first, names.insert(first.name).second));

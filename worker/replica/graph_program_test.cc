@@ -148,7 +148,7 @@ TEST(GraphProgramTest, AddingADeviceChangesNothingButRounding) {
   }
 }
 
-TEST(GraphProgramTest, WhereTheVariablesAreDoesNotChangeAByte) {
+TEST(GraphProgramTest, ThePlaceOfTheVariablesDoesNotChangeAByte) {
   const Computed expected = TrainOn(Make(RunOn("/cpu:1,/cpu:2,/cpu:4")).get(), kExamples);
   SimulatedDeviceOptions simulated;
   simulated.num_devices = 3;

@@ -1,5 +1,6 @@
 // Trains a model that Deploy (ml/deploy/model_deploy.h) has built, in this process and without a
-// cluster: what slim.learning.train is to TF-Slim. It makes no checkpoints; `shoal train` does.
+// cluster. It is the loop of TF-Slim's slim.learning.train with its summaries, but without
+// checkpoints: a run that must survive the end of its process is for `shoal train`.
 #ifndef SHOAL_WORKER_REPLICA_TRAINING_LOOP_H_
 #define SHOAL_WORKER_REPLICA_TRAINING_LOOP_H_
 

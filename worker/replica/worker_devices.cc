@@ -51,7 +51,8 @@ absl::StatusOr<std::string> DevicesOfWorker(const v1::DeploymentOptions& deploym
   const uint32_t taken = *last - *first + 1;  // By each worker.
   // Somebody has chosen GPUs for this task alone, or one GPU for all.
   if (worker.gpus_were_chosen && num_gpus <= *last + 1) return std::string();
-  const uint32_t workers = num_gpus > *first ? (num_gpus - *first) / taken : 0;  // That fit.
+  // The number of workers for which there are enough GPUs.
+  const uint32_t workers = num_gpus > *first ? (num_gpus - *first) / taken : 0;
   if (!worker.is_exact && workers == 0) return std::string();
   const uint32_t place = worker.is_exact ? worker.index : worker.index % workers;
   if (place >= workers) {

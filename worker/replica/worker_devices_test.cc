@@ -59,7 +59,7 @@ TEST(WorkerDevicesTest, MoreWorkersThanGpusIsAnError) {
               HasSubstr("2 workers of this host take 1 GPU each, from /gpu:1 on, and it has 2"));
 }
 
-TEST(WorkerDevicesTest, WithoutGpusOrOtherWorkersTheRunsDevicesStand) {
+TEST(WorkerDevicesTest, WithoutGpusOrOtherWorkersTheDevicesOfTheRunAreKept) {
   EXPECT_EQ(Devices(Deployment(2, 1, ""), Worker(1), 0), "");
   EXPECT_EQ(Devices(Deployment(1, 1, "/gpu:1"), Worker(1), 2), "");
   EXPECT_EQ(Devices(Deployment(2, 1, "/cpu:0"), Worker(1), 2), "");

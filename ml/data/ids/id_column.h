@@ -13,13 +13,14 @@ namespace shoal {
 // A column of ids in data of the user, which becomes a ragged field.
 struct IdColumn {
   // The place of the ids: a column of a table, by name or index, an array or a feature of a record.
-  // A name that ends in '*' is for all columns of a table whose names begin with the rest.
+  // "user*" selects all columns of a table whose names begin with "user".
   std::string column;
-  std::string name;       // the name of the field; empty: that of the column
-  bool words = false;     // ids are texts, whose keys are HashText; false: whole numbers
-  std::string separator;  // stands between the ids of a list; empty: a cell has at most one id
-  // The place of the weights: what stands between an id and its weight in a cell, an array or a
-  // feature of a record. Empty: ids have no weights.
+  std::string name;       // the name of the field; empty: the field has the name of the column
+  bool words = false;     // true: ids are texts, whose keys are HashText; false: whole numbers
+  std::string separator;  // the text between the ids of a list; empty: a cell has at most one id
+  // The place of the weights. For a table it is the text between an id and its weight in a cell
+  // (":" for "7:0.5"), otherwise the name of an array or of a feature of a record. Empty: ids have
+  // no weights.
   std::string weights;
   std::optional<int64_t> missing;  // this number is not an id
   bool negative = false;           // negative numbers are ids, too: the 64 bits count

@@ -70,7 +70,7 @@ TEST_F(RecordIdsTest, WeightsAreOfAnotherFeature) {
   EXPECT_THAT(list_.weights, ElementsAre(0.5f, 2));
 }
 
-TEST_F(RecordIdsTest, WhatDoesNotFitIsNamed) {
+TEST_F(RecordIdsTest, AFeatureThatDoesNotFitIsNamed) {
   AddIntegers("item", {3, -1});
   EXPECT_THAT(Error(), HasSubstr("feature \"item\" has the id -1, and ids are not negative"));
   ids_.words = true;

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "ml/kernels/cpu/convolution_shape.h"
@@ -256,7 +255,7 @@ TEST(MaxPoolTest, TheWinnerIsTheFirstLargestAndGetsTheGradient) {
   }
 }
 
-TEST(MaxPoolTest, ANumberThatIsNoneIsPassedOn) {
+TEST(MaxPoolTest, ANanIsPassedOn) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const auto y =
       RunKernel("MaxPool", {{"kernel_shape", std::vector<int64_t>{2, 2}}, {"relu", true}},

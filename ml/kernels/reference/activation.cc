@@ -51,12 +51,12 @@ double Gelu(const Attributes& a, double x) {
   return 0.5 * x * (1 + (IsTanhForm(a) ? TanhOfGelu(x) : std::erf(x / std::sqrt(2.0))));
 }
 
-// At the output y.
+// These return the slope for an output y.
 double ClipSlope(const Attributes& a, double y) { return y > Low(a) && y < High(a) ? 1 : 0; }
 double LeakyReluSlope(const Attributes& a, double y) { return y > 0 ? 1 : LeakyAlpha(a); }
 double EluSlope(const Attributes& a, double y) { return y > 0 ? 1 : y + EluAlpha(a); }
 
-// At the input x.
+// These return the slope for an input x.
 double SiluSlope(const Attributes&, double x) { return Sigmoid(x) * (1 + x * (1 - Sigmoid(x))); }
 double GeluSlope(const Attributes& a, double x) {
   if (IsTanhForm(a)) {

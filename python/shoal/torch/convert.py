@@ -144,8 +144,8 @@ def _groups_of(optimizer: torch.optim.Optimizer, name: str, model: Optional[Mode
         for parameter in group.options["params"]:
             if id(parameter) not in names:
                 raise ProgramError(
-                    f"{name}: parameter group {number} has a tensor of shape {tuple(parameter.shape)} that is no "
-                    "parameter of the model; make the optimizer from the parameters of the model itself"
+                    f"{name}: parameter group {number} has a tensor of shape {tuple(parameter.shape)} that is not "
+                    "a parameter of the model; make the optimizer from the parameters of the model itself"
                 )
             if parameter.requires_grad:
                 group.names.append(names[id(parameter)])

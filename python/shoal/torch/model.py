@@ -94,7 +94,7 @@ def check_entries(entries: Sequence[Entry], statistics: Sequence[str]) -> Any:
     names = {entry.name for entry in entries}
     for name in statistics:
         if name not in names:
-            raise ProgramError(f"statistics names {name!r}, which is no buffer of the model")
+            raise ProgramError(f"statistics names {name!r}, which is not a buffer of the model")
     for entry in entries:
         if entry.name in statistics and entry.kind != "statistic":
             raise ProgramError(

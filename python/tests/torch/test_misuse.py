@@ -185,7 +185,7 @@ def test_the_error_of_a_loop_for_each_epoch_says_to_write_one_loop():
 
 @pytest.mark.parametrize(
     ("statistics", "message"),
-    [(["sen"], "statistics names 'sen', which is no buffer"), (["seen"], "it must be float32")],
+    [(["sen"], "statistics names 'sen', which is not a buffer"), (["seen"], "it must be float32")],
 )
 def test_statistics_that_cannot_be_are_refused(statistics, message):
     def program(worker):
@@ -277,7 +277,7 @@ def test_parameter_groups_must_fit_the_model():
 
     model = mlp()
     foreign = torch.optim.SGD([*model.parameters(), *_weights()], 0.1)
-    assert "SGD: parameter group 0 has a tensor of shape (2,) that is no parameter of the model" in refused(
+    assert "SGD: parameter group 0 has a tensor of shape (2,) that is not a parameter of the model" in refused(
         foreign, model
     )
     partial = torch.optim.SGD(model[0].parameters(), 0.1)

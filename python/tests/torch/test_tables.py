@@ -227,7 +227,7 @@ def test_a_wrong_function_of_keys_is_named():
         run_with(lambda batch: {"words": batch[1]})
 
 
-def test_without_it_each_forward_pass_looks_up_what_is_not_there():
+def test_without_look_ahead_each_forward_pass_looks_up_missing_rows():
     def scenario(fake, values):
         result = fake.train(values, INDICES)
         assert [set(asked) for asked in result.look_ups] in ([{"item"}, {"word"}], [{"item"}, {"item"}, {"word"}])

@@ -179,7 +179,7 @@ inline Vec PowerOfPositive(Vec a, Vec b) {
   return ScaleByPowerOf2(mantissa, exponent);
 }
 
-// As C's pow.
+// Returns what C's pow returns.
 inline Vec Power(Vec a, Vec b) {
   const Vec zero = Zero(), one = Set1(1.0f), infinity = Set1(__builtin_inff());
   const Vec x = Abs(a);

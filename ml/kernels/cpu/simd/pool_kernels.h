@@ -18,8 +18,8 @@ inline constexpr uint8_t kNoWinner = 255;
 
 struct PoolKernels {
   // Writes the largest element of each window to y and its position in the window, row * kernel
-  // width + column, to index. Of equal elements the first one wins, and a NaN wins over all
-  // numbers. With relu, if no element is positive, y is 0 and index is kNoWinner.
+  // width + column, to index. The first of equal elements wins, and a NaN wins over all numbers.
+  // With relu, if no element is positive, y is 0 and index is kNoWinner.
   void (*max_pool)(const PoolPlane& plane, bool relu, const float* x, float* y, uint8_t* index,
                    int64_t planes);
   void (*max_pool_gradient)(const PoolPlane& plane, const uint8_t* index, const float* dy,

@@ -1,5 +1,5 @@
-#ifndef SHOAL_ML_DATA_IMAGE_ENCODER_H_
-#define SHOAL_ML_DATA_IMAGE_ENCODER_H_
+#ifndef SHOAL_ML_DATA_IMAGE_ENCODER_TESTING_H_
+#define SHOAL_ML_DATA_IMAGE_ENCODER_TESTING_H_
 
 #include <string>
 
@@ -14,4 +14,4 @@ std::string EncodeJpeg(const Image& image, int quality, bool is_progressive = fa
 
 }  // namespace shoal
 
-#endif  // SHOAL_ML_DATA_IMAGE_ENCODER_H_
+#endif  // SHOAL_ML_DATA_IMAGE_ENCODER_TESTING_H_

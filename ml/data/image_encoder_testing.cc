@@ -1,4 +1,4 @@
-#include "ml/data/image_encoder.h"
+#include "ml/data/image_encoder_testing.h"
 
 // libjpeg needs the two before it.
 // clang-format off
