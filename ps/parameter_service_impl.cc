@@ -139,11 +139,14 @@ absl::StatusOr<std::unique_ptr<PartitionedStore>> ParameterServiceImpl::Load(
   const MemoryNeed need = ComputeNeed(request, plan, bounds, *store);
   RETURN_IF_ERROR(CheckMemory(need, bounds));
   if (options_.on_memory != nullptr) options_.on_memory(request, need, bounds);
-  const auto check_rows = [&] {
-    return CheckTables(need, store->TablesInUse(), bounds, /*are_all=*/false);
+  // What is free changes while rows are loaded, here and by other processes.
+  const auto check_tables = [&](bool are_all) {
+    return CheckTables(need, store->TablesInUse(),
+                       ComputeMemoryBounds(options_.ps_memory, ReadMemoryLimit()), are_all);
   };
+  const auto check_rows = [&] { return check_tables(/*are_all=*/false); };
   RETURN_IF_ERROR(Fill(request, variables, std::move(load), check_rows, store.get()));
-  RETURN_IF_ERROR(CheckTables(need, store->TablesInUse(), bounds));
+  RETURN_IF_ERROR(check_tables(/*are_all=*/true));
   store->ForgetEpochsBefore(request.first_kept_epoch());
   return store;
 }

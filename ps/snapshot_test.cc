@@ -304,7 +304,8 @@ TEST(SnapshotTest, TablesOfThreePsAreRestoredOntoAnyNumber) {
   three.TrainAndCut(20);
   ASSERT_OK_AND_ASSIGN(const std::string name, three.Save());
   three.TrainAndCut(30);
-  for (const uint32_t num_ps : {1, 2, 5}) {
+  for (uint32_t num_ps = 1; num_ps <= 8; ++num_ps) {
+    SCOPED_TRACE(num_ps);
     Cluster other(&disk, num_ps);
     ASSERT_OK(other.Restore(2, name));
     other.TrainAndCut(30);

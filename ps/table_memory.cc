@@ -14,14 +14,28 @@ uint64_t SumBytes(absl::Span<const TableUse> tables) {
   return bytes;
 }
 
+namespace {
+
+// Returns the limit that holds now: what the ps can use now counts if it is less.
+MemoryLimit LowerToAvailable(MemoryLimit limit, uint64_t available) {
+  if (available < limit.bytes) {
+    limit.bytes = available;
+    limit.set_by = "the free memory of the machine";
+  }
+  return limit;
+}
+
+}  // namespace
+
 absl::Status CheckTables(const MemoryNeed& need, absl::Span<const TableUse> tables,
                          const MemoryBounds& bounds, bool are_all) {
   const uint64_t bytes = SumBytes(tables);
-  if (bytes + need.total() <= bounds.limit.bytes) return absl::OkStatus();
+  const MemoryLimit limit = LowerToAvailable(bounds.limit, bounds.limit.available);
+  if (bytes + need.total() <= limit.bytes) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("the rows of this ps's tables need ", are_all ? "" : "more than ",
                    InMebibytes(bytes), " and everything else ", need.Describe(), ", but ",
-                   bounds.limit.set_by, " allows ", InMebibytes(bounds.limit.bytes),
+                   limit.set_by, " allows ", InMebibytes(limit.bytes),
                    "; use more ps tasks (--num_ps_tasks), a larger --ps_memory, or machines with "
                    "more memory"));
 }
@@ -35,13 +49,13 @@ void TableMemory::StartLineage(const MemoryNeed& need, const MemoryBounds& bound
                                std::vector<std::string> variables) {
   MutexLock lock(&mutex_);
   others_ = need.total();
-  limit_ = bounds.limit.bytes;
-  limit_set_by_ = bounds.limit.set_by;
+  limit_ = bounds.limit;
   names_ = std::move(variables);
 }
 
 v1::PsMemory TableMemory::Describe(absl::Span<const TableUse> tables) const {
   v1::PsMemory memory;
+  const uint64_t available = read_limit_().available;
   MutexLock lock(&mutex_);
   for (const TableUse& use : tables) {
     if (use.table >= names_.size()) continue;
@@ -53,8 +67,9 @@ v1::PsMemory TableMemory::Describe(absl::Span<const TableUse> tables) const {
     table->set_rows_found(use.rows_found);
   }
   memory.set_used(others_ + SumBytes(tables));
-  memory.set_limit(limit_);
-  memory.set_limit_set_by(limit_set_by_);
+  const MemoryLimit limit = LowerToAvailable(limit_, available);
+  memory.set_limit(limit.bytes);
+  memory.set_limit_set_by(limit.set_by);
   return memory;
 }
 

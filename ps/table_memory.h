@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 
+#include "base/memory_limit.h"
 #include "base/mutex.h"
 #include "proto/v1/chief_service.pb.h"
 #include "ps/memory_check.h"
@@ -22,8 +23,8 @@ namespace shoal {
 // Returns the sum of the bytes of tables.
 uint64_t SumBytes(absl::Span<const TableUse> tables);
 
-// Returns FAILED_PRECONDITION if the tables and `need`, which is everything else, exceed the limit.
-// `are_all` is false while rows are still being loaded.
+// Returns FAILED_PRECONDITION if the tables and `need`, which is everything else, exceed the limit
+// or the memory that the ps can use now. `are_all` is false while rows are still being loaded.
 absl::Status CheckTables(const MemoryNeed& need, absl::Span<const TableUse> tables,
                          const MemoryBounds& bounds, bool are_all = true);
 
@@ -49,19 +50,24 @@ class BoundedSlices : public SliceSource {
 // Adds the rows of tables to what else a ps needs, for its reports. Thread-safe.
 class TableMemory {
  public:
+  // `read_limit` reads what the kernel allows this process now; other processes change it.
+  explicit TableMemory(std::function<MemoryLimit()> read_limit = [] { return ReadMemoryLimit(); })
+      : read_limit_(std::move(read_limit)) {}
+
   // The ps is about to serve other slices, which need `need` without the rows of their tables.
   // `variables` has the names of all variables of the run.
   void StartLineage(const MemoryNeed& need, const MemoryBounds& bounds,
                     std::vector<std::string> variables);
 
-  // Describes the memory for the chief.
+  // Describes the memory for the chief. The limit is at most what the ps uses and what is free now:
+  // other processes of the machine, such as other ps, may have taken the rest.
   v1::PsMemory Describe(absl::Span<const TableUse> tables) const;
 
  private:
+  const std::function<MemoryLimit()> read_limit_;
   mutable Mutex mutex_;
   uint64_t others_ ABSL_GUARDED_BY(mutex_) = 0;  // bytes that are not of tables
-  uint64_t limit_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::string limit_set_by_ ABSL_GUARDED_BY(mutex_);
+  MemoryLimit limit_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> names_ ABSL_GUARDED_BY(mutex_);
 };
 

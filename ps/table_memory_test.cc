@@ -57,6 +57,20 @@ TEST(TableMemoryTest, AReportHasEveryTableAndAddsThemToTheOtherNeeds) {
   EXPECT_EQ(report.tables(1).rows(), 7u);
 }
 
+// Without --ps_memory the limit is the machine's. Four ps that grow on it share the memory.
+TEST(TableMemoryTest, TheLimitIsAtMostWhatThePsUsesAndWhatIsFreeWithEachReport) {
+  MemoryLimit kernel{1000 * kMebibyte, "the machine", 1000 * kMebibyte};
+  TableMemory memory([&kernel] { return kernel; });
+  memory.StartLineage(Need(), ComputeMemoryBounds(0, kernel), {"w", "item", "b", "user"});
+  EXPECT_EQ(memory.Describe(Tables()).limit(), 1000 * kMebibyte);
+  EXPECT_EQ(memory.Describe(Tables()).limit_set_by(), "the machine");
+  kernel.available = 85 * kMebibyte;
+  EXPECT_EQ(memory.Describe(Tables()).limit(), 85 * kMebibyte);
+  EXPECT_EQ(memory.Describe(Tables()).limit_set_by(), "the free memory of the machine");
+  kernel.available = 400 * kMebibyte;
+  EXPECT_EQ(memory.Describe(Tables()).limit(), 400 * kMebibyte);
+}
+
 TEST(TableMemoryTest, AnotherLineageHasOtherNeeds) {
   TableMemory memory;
   memory.StartLineage(Need(), BoundsOf(300), {"w", "item"});
@@ -76,6 +90,10 @@ TEST(TableMemoryTest, RowsThatDoNotFitAreRefusedWithTheRemedy) {
   EXPECT_THAT(refused.message(), HasSubstr("tables need 31 MiB"));
   EXPECT_THAT(refused.message(), HasSubstr("everything else 50 MiB"));
   EXPECT_THAT(refused.message(), HasSubstr("cluster.ps_memory allows 80 MiB; use more ps tasks"));
+  const MemoryBounds shared =
+      ComputeMemoryBounds(0, {65536 * kMebibyte, "the machine", 80 * kMebibyte});
+  EXPECT_THAT(CheckTables(Need(), Tables(), shared).message(),
+              HasSubstr("the free memory of the machine allows 80 MiB; use more ps tasks"));
 }
 
 // Buckets with one row of one float each; it counts those that were read.

@@ -66,6 +66,7 @@ void TableMemoryLedger::OnReport(absl::Time now, uint32_t ps, uint64_t lineage,
   Sample& sample = known.samples.emplace_back();
   sample.time = now;
   sample.used = memory.used();
+  sample.limit = memory.limit();
   for (const v1::PsMemory::Table& table : memory.tables()) sample.rows[table.name()] = table.rows();
   while (now - known.samples.front().time > kWindow && known.samples.size() > 2) {
     known.samples.pop_front();
@@ -74,9 +75,11 @@ void TableMemoryLedger::OnReport(absl::Time now, uint32_t ps, uint64_t lineage,
 
 double TableMemoryLedger::Ps::BytesPerSecond() const {
   const absl::Duration time = samples.back().time - samples.front().time;
-  if (time < kShortestWindow || samples.back().used <= samples.front().used) return 0;
-  return static_cast<double>(samples.back().used - samples.front().used) /
-         absl::ToDoubleSeconds(time);
+  if (time < kShortestWindow) return 0;
+  const auto room = [](const Sample& sample) {
+    return static_cast<double>(sample.limit) - static_cast<double>(sample.used);
+  };
+  return std::max(room(samples.front()) - room(samples.back()), 0.0) / absl::ToDoubleSeconds(time);
 }
 
 double TableMemoryLedger::Ps::RowsPerSecond(const std::string& table) const {
@@ -116,13 +119,13 @@ std::string TableMemoryLedger::Warning() const {
   const double room =
       static_cast<double>(ps.memory.limit()) - static_cast<double>(ps.memory.used());
   const std::string when =
-      growth > 0
-          ? absl::StrFormat("it grows by %.1f MiB per second and will be full in about %s",
-                            growth / (1 << 20),
-                            absl::FormatDuration(absl::Trunc(
-                                absl::Seconds(std::max(room, 0.0) / growth) + absl::Seconds(1),
-                                absl::Seconds(1))))
-          : "it does not grow now";
+      growth > 0 ? absl::StrFormat(
+                       "its room shrinks by %.1f MiB per second, and it will be full in about %s",
+                       growth / (1 << 20),
+                       absl::FormatDuration(absl::Trunc(
+                           absl::Seconds(std::max(room, 0.0) / growth) + absl::Seconds(1),
+                           absl::Seconds(1))))
+                 : "its room does not shrink now";
   return absl::StrFormat(
       "ps/%d uses %s: %s; %s. When it is full, the run makes a checkpoint and ends: "
       "%s",

@@ -43,6 +43,7 @@ class TableMemoryLedger {
   struct Sample {
     absl::Time time;
     uint64_t used = 0;
+    uint64_t limit = 0;
     std::map<std::string, uint64_t> rows;  // keyed by table
   };
   struct Ps {
@@ -50,6 +51,8 @@ class TableMemoryLedger {
     v1::PsMemory memory;         // the newest report
     std::deque<Sample> samples;  // reports of the last seconds, the oldest first; never empty
 
+    // How fast its room, what it may still use, becomes less: because it grows, or because other
+    // processes take the memory of its machine.
     double BytesPerSecond() const;
     double RowsPerSecond(const std::string& table) const;
     // The part of the limit that is used.

@@ -98,7 +98,9 @@ TEST(TableMemoryLedgerTest, WarnsFromNineTenthsOnWithTheTablesTheTimeAndTheRemed
   EXPECT_THAT(warning,
               HasSubstr("ps/1 uses 920 MiB of the 1000 MiB that cluster.ps_memory allows"));
   EXPECT_THAT(warning, HasSubstr("item with 7000 rows (460 MiB), user with 5 rows (1 MiB)"));
-  EXPECT_THAT(warning, HasSubstr("grows by 2.1 MiB per second and will be full in about 39s"));
+  EXPECT_THAT(
+      warning,
+      HasSubstr("its room shrinks by 2.1 MiB per second, and it will be full in about 39s"));
   EXPECT_THAT(warning, HasSubstr("use more ps (--num_ps_tasks), raise --ps_memory, or set "
                                  "`expiry` or `admission`"));
   EXPECT_THAT(ledger.WhyFull(), IsEmpty());
@@ -126,7 +128,7 @@ TEST(TableMemoryLedgerTest, APsThatDoesNotGrowIsFullOnlyAboveItsLimit) {
     ledger.OnReport(kStart + absl::Seconds(second), 0, 1, MemoryOf(1000, 7));
   }
   EXPECT_THAT(ledger.WhyFull(), IsEmpty());
-  EXPECT_THAT(ledger.Warning(), HasSubstr("it does not grow now"));
+  EXPECT_THAT(ledger.Warning(), HasSubstr("its room does not shrink now"));
   ledger.OnReport(kStart + absl::Seconds(21), 0, 1, MemoryOf(1001, 7));
   EXPECT_THAT(ledger.WhyFull(), HasSubstr("ps/0 is full"));
 }
@@ -136,7 +138,7 @@ TEST(TableMemoryLedgerTest, GrowthBeginsAnewWithALineageAndInAnotherProcess) {
   TableMemoryLedger ledger;
   ledger.OnReport(kStart, 0, 1, MemoryOf(100, 10));
   ledger.OnReport(kStart + absl::Seconds(1), 0, 2, MemoryOf(950, 10000));
-  EXPECT_THAT(ledger.Warning(), HasSubstr("it does not grow now"));
+  EXPECT_THAT(ledger.Warning(), HasSubstr("its room does not shrink now"));
   ledger.OnPsLost(0);
   EXPECT_THAT(ledger.Warning(), IsEmpty());
   ledger.OnReport(kStart + absl::Seconds(2), 0, 2, MemoryOf(990, 10000));
@@ -149,8 +151,20 @@ TEST(TableMemoryLedgerTest, GrowthIsThatOfTheLastSeconds) {
     const uint64_t used = second < 30 ? 30 * second : 900;
     ledger.OnReport(kStart + absl::Seconds(second), 0, 1, MemoryOf(used, 100 * used));
   }
-  EXPECT_THAT(ledger.Warning(), HasSubstr("it does not grow now"));
+  EXPECT_THAT(ledger.Warning(), HasSubstr("its room does not shrink now"));
   EXPECT_THAT(ledger.Warning(), Not(HasSubstr("per second")));
+}
+
+// Four ps that share a machine: each grows by 5 MiB in a second and loses 20 MiB of room.
+TEST(TableMemoryLedgerTest, APsIsFullInTimeAlsoWhereOthersTakeTheMemory) {
+  TableMemoryLedger ledger;
+  for (int second = 0; second <= 6; ++second) {
+    v1::PsMemory memory = MemoryOf(900 + 5 * second, 10);
+    memory.set_limit((1050 - 15 * second) * kMebibyte);
+    ledger.OnReport(kStart + absl::Seconds(second), 0, 1, memory);
+    EXPECT_EQ(ledger.WhyFull().empty(), second < 6);  // 930 of 960 MiB: 30 MiB are left.
+  }
+  EXPECT_THAT(ledger.Warning(), HasSubstr("its room shrinks by 20.0 MiB per second"));
 }
 
 TEST(TableMemoryLedgerTest, AnotherLimitThanThatOfTheRunHasItsOwnRemedy) {

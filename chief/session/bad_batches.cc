@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 
 #include "base/status_macros.h"
+#include "runtime/tables/bucket_rows.h"
 
 namespace shoal {
 namespace {
@@ -64,6 +65,13 @@ absl::Status BadBatches::ReportPoisoned(const v1::PoisonedSlice& poisoned) {
   }
   const RunPlan& plan = *context_.plan;
   const v1::VariableSpec& variable = plan.variables[plan.table[poisoned.slice()].variable];
+  if (variable.has_table() && poisoned.step() > kMostTableUpdates) {
+    context_.phases.Fail(absl::StrFormat(
+        "table %s has had %d updates, the most that a table can have; train it further in a new "
+        "run with --init_from=DIRECTORY of this run. %s",
+        variable.name(), poisoned.step() - 1, context_.LastCheckpoint()));
+    return absl::OkStatus();
+  }
   context_.phases.Fail(absl::StrFormat(
       "variable %s is not finite after the update of step %d: training diverges; lower "
       "--learning_rate (%g there) or clip gradients. %s",

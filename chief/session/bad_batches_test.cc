@@ -70,5 +70,19 @@ TEST_F(BadBatchesTest, ASliceThatIsNotFiniteEndsTheRunAndNamesTheVariable) {
             "--learning_rate (2.5 there) or clip gradients. There is no checkpoint yet");
 }
 
+TEST_F(BadBatchesTest, ATableWithTheMostUpdatesEndsTheRunWithTheRemedy) {
+  b_is_a_table_ = true;
+  StartTraining();
+  v1::ReportStepsRequest report;
+  *report.mutable_identity() = IdentityOf(v1::JOB_PS, 1);
+  v1::PoisonedSlice* poisoned = report.add_poisoned();
+  poisoned->set_slice(1);
+  poisoned->set_step(4294967295);
+  ASSERT_TRUE(session_->ReportSteps(now_, report).ok());
+  EXPECT_EQ(session_->failure().message(),
+            "table b has had 4294967294 updates, the most that a table can have; train it further "
+            "in a new run with --init_from=DIRECTORY of this run. There is no checkpoint yet");
+}
+
 }  // namespace
 }  // namespace shoal

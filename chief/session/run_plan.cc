@@ -16,6 +16,7 @@
 #include "runtime/config/run_config.h"
 #include "runtime/plan/placement.h"
 #include "runtime/rpc/channel.h"
+#include "runtime/tables/bucket_rows.h"
 #include "runtime/variables/metric_sums.h"
 
 namespace shoal {
@@ -300,6 +301,13 @@ absl::StatusOr<std::unique_ptr<RunPlan>> PlanRun(const v1::RunConfig& run, uint3
   }
   RETURN_IF_ERROR(CheckFitsAMessage(run, variables, shard_map, manifest != nullptr));
   const uint64_t last_step = steps.LastStep(run.max_steps(), run.num_epochs());
+  if (table.has_tables() && last_step > kMostTableUpdates) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "max_steps: the run ends at update %d, and a table can have at most %d; set max_steps to "
+        "at "
+        "most that, and train further in a new run with --init_from=DIRECTORY of this run",
+        last_step, kMostTableUpdates));
+  }
   return std::make_unique<RunPlan>(RunPlan{
       std::move(variables), std::move(table), std::move(shard_map), steps, last_step,
       VersionSchedule{run.checkpoint().save_every(), last_step},

@@ -282,5 +282,21 @@ TEST(RunPlanTest, AllWorkersHaveTheSameMetrics) {
               HasSubstr("metrics are [auc (auc)] here and [auc] at the first worker"));
 }
 
+TEST(RunPlanTest, ARunWithTablesHasAtMostTheUpdatesThatARowCanCount) {
+  v1::ModelDeclaration model = Model();
+  v1::RunConfig run = AdamRun();
+  run.set_num_epochs(0);
+  run.set_max_steps(4294967295);
+  EXPECT_TRUE(PlanRun(run, 1, model, nullptr).ok()) << "the run has no table";
+  model.mutable_variables(0)->mutable_table()->set_buckets(16);
+  const absl::Status refused = PlanRun(run, 1, model, nullptr).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              StartsWith("max_steps: the run ends at update 4294967295, and a table can have at "
+                         "most 4294967294; set max_steps to at most that"));
+  run.set_max_steps(4294967294);
+  EXPECT_TRUE(PlanRun(run, 1, model, nullptr).ok());
+}
+
 }  // namespace
 }  // namespace shoal

@@ -72,6 +72,9 @@ class TrainingSessionTest : public ::testing::Test {
     v1::RegisterTaskRequest request = RegistrationOf(job, index, nonce, /*train_examples=*/80);
     if (job != v1::JOB_WORKER) return request;
     request.mutable_model()->set_evaluation_blocks(evaluation_blocks_);
+    if (b_is_a_table_) {
+      request.mutable_model()->mutable_variables(1)->mutable_table()->set_buckets(2);
+    }
     if (initial_values_ != 0) request.mutable_model()->set_initial_values(initial_values_ + index);
     return request;
   }
@@ -203,6 +206,7 @@ class TrainingSessionTest : public ::testing::Test {
   uint64_t ps_versions_[2] = {0, 0};              // The versions of their slices in these answers.
   std::vector<uint64_t> cut_versions_;            // The versions in all requests of cuts.
   uint64_t evaluation_blocks_ = 0;
+  bool b_is_a_table_ = false;
   uint64_t initial_values_ = 0;  // Worker 0 declares this number, worker i this number + i.
   std::map<uint32_t, v1::HeartbeatRequest> activities_;  // of workers
   std::vector<std::string> notes_;

@@ -64,12 +64,15 @@ void ExchangeAttempts::FillRequest(const v1::Identity& sender, uint64_t receiver
   *request_->mutable_identity() = sender;
   request_->set_receiver_incarnation(receiver_incarnation);
   call->payloads.clear();
-  uint64_t pushed_bytes = 0;
+  uint64_t bytes = 0;  // of this request's payloads and of the values that its reply has
   ChooseParts();
   const bool pulls = exchange_.pull && !asks_for_room_ && !(has_more_ && sent_pulls_.empty());
   if (pulls) AddPulls(with_checksums, call);
   if (exchange_.push) AddPushes(with_checksums, call);
-  for (const PayloadRef& payload : call->payloads) pushed_bytes += payload.bytes;
+  for (const PayloadRef& payload : call->payloads) bytes += payload.bytes;
+  for (const uint32_t place : sent_pulls_) {
+    if (!exchange_.versions_only) bytes += PulledBytes(place);
+  }
   const absl::Duration park = asks_for_room_ ? room_park_
                               : MayPark()    ? exchange_.park
                                              : absl::ZeroDuration();
@@ -77,7 +80,7 @@ void ExchangeAttempts::FillRequest(const v1::Identity& sender, uint64_t receiver
   request_->set_asks_for_room(asks_for_room_);
   call->header.clear();
   request_->AppendToString(&call->header);
-  call->timeout = TimeoutFor(pushed_bytes + (pulls ? group_->bytes : 0)) + park;
+  call->timeout = TimeoutFor(bytes) + park;
 }
 
 void ExchangeAttempts::ChooseParts() {

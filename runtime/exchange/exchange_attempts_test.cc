@@ -287,5 +287,41 @@ TEST_F(RowsInPartsTest, ABusyPsIsAskedForRoomForAllParts) {
   }
 }
 
+// A bucket counts as 1024 rows wherever slices are compared, here 16 MiB; two rows are pulled.
+TEST(ExchangeTimeoutTest, TheTimeForBucketsIsThatOfTheRowsThatAreSent) {
+  v1::VariableSpec spec;
+  spec.set_name("item");
+  spec.add_shape(4096);
+  spec.set_dtype(v1::DATA_TYPE_FLOAT32);
+  spec.set_update(v1::UPDATE_KIND_OPTIMIZER);
+  spec.mutable_table()->set_buckets(64);
+  const SliceTable table = *SliceTable::Create({spec}, 64);
+  ExchangeGroup group;
+  group.buckets = true;
+  for (uint32_t slice = 0; slice < table.size(); ++slice) {
+    group.slices.push_back(slice);
+    group.bytes += table[slice].num_bytes();
+  }
+  ExchangeAttempts attempts(&table, &group);
+  const uint64_t keys[2] = {1, 2};
+  std::vector<float> values(2 * 4096);
+  std::vector<RowPull> rows(table.size());
+  rows[3].keys = keys;
+  rows[3].num_keys = 2;
+  rows[3].values = values.data();
+  Exchange exchange;
+  exchange.pull = true;
+  exchange.pull_version = 7;
+  exchange.pull_rows = rows.data();
+  for (const bool versions_only : {false, true}) {
+    exchange.versions_only = versions_only;
+    attempts.Reset(exchange);
+    NoCall call;
+    attempts.FillRequest(v1::Identity(), 1, /*with_checksums=*/false, &call);
+    EXPECT_GE(call.timeout, absl::Seconds(2));
+    EXPECT_LT(call.timeout, absl::Seconds(2) + absl::Milliseconds(10));
+  }
+}
+
 }  // namespace
 }  // namespace shoal

@@ -6,6 +6,10 @@
 
 namespace shoal {
 
+// The most updates of a bucket: rows store the version that touched them in 32 bits, as its number
+// plus one.
+inline constexpr uint64_t kMostTableUpdates = UINT32_MAX - 1;
+
 // The contents of one bucket of a table in a checkpoint.
 struct BucketRows {
   // The stored rows.

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -14,7 +15,10 @@
 namespace shoal {
 namespace {
 
-constexpr size_t kFirstCapacity = 256;  // one page
+// A table may have hundreds of buckets with a few rows each.
+constexpr size_t kFirstCapacity = 32;
+// Arrays that have more entries are mapped pages of their own.
+constexpr size_t kMostOfHeap = 4096;
 constexpr size_t kMovedPerInsertion = 16;
 constexpr size_t kGroup = 32;
 // The entries of a piece of old memory, 2 MiB, that the system gets back at once.
@@ -30,14 +34,12 @@ size_t MostFilled(size_t capacity) { return capacity - capacity * 3 / 20; }
 
 }  // namespace
 
-RowIndex::RowIndex() : new_(NewPart(kFirstCapacity)) {}
-
 RowIndex::~RowIndex() {
   FreePart(&new_);
   FreePart(&old_);
 }
 
-RowIndex::RowIndex(RowIndex&& other) noexcept : RowIndex() { *this = std::move(other); }
+RowIndex::RowIndex(RowIndex&& other) noexcept { *this = std::move(other); }
 
 RowIndex& RowIndex::operator=(RowIndex&& other) noexcept {
   std::swap(new_, other.new_);
@@ -49,9 +51,12 @@ RowIndex& RowIndex::operator=(RowIndex&& other) noexcept {
 }
 
 RowIndex::Part RowIndex::NewPart(size_t capacity) {
-  void* const memory = mmap(nullptr, capacity * sizeof(Entry), PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  CHECK(memory != MAP_FAILED) << "no memory for an index of " << capacity << " keys";
+  const bool is_of_heap = capacity <= kMostOfHeap;
+  void* const memory = is_of_heap ? std::calloc(capacity, sizeof(Entry))
+                                  : mmap(nullptr, capacity * sizeof(Entry), PROT_READ | PROT_WRITE,
+                                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(memory != MAP_FAILED && memory != nullptr)
+      << "no memory for an index of " << capacity << " keys";
   if (capacity * sizeof(Entry) >= (size_t{2} << 20)) {
     madvise(memory, capacity * sizeof(Entry), MADV_HUGEPAGE);
   }
@@ -59,7 +64,11 @@ RowIndex::Part RowIndex::NewPart(size_t capacity) {
 }
 
 void RowIndex::FreePart(Part* part) {
-  if (part->entries != nullptr) munmap(part->entries, part->capacity * sizeof(Entry));
+  if (part->capacity > kMostOfHeap) {
+    munmap(part->entries, part->capacity * sizeof(Entry));
+  } else {
+    std::free(part->entries);
+  }
   *part = Part();
 }
 
@@ -90,9 +99,7 @@ const RowIndex::Entry* RowIndex::Find(uint64_t key) const {
 void RowIndex::Find(absl::Span<const uint64_t> keys, const Entry** entries) const {
   for (size_t begin = 0; begin < keys.size(); begin += kGroup) {
     const size_t end = std::min(begin + kGroup, keys.size());
-    for (size_t i = begin; i < end; ++i) {
-      __builtin_prefetch(&new_.entries[FindHome(keys[i], new_.capacity)]);
-    }
+    Prefetch(keys.subspan(begin, end - begin));
     for (size_t i = begin; i < end; ++i) entries[i] = Find(keys[i]);
   }
 }
@@ -139,8 +146,7 @@ void RowIndex::Clear() {
   std::memset(static_cast<void*>(new_.entries), 0, new_.capacity * sizeof(Entry));
 }
 
-// Moves entries of the old part, a few for each insertion: it is empty long before the new part,
-// which has room for half as many keys again, is full.
+// Moves entries of the old part, a few for each insertion.
 void RowIndex::MoveSome() {
   if (ABSL_PREDICT_TRUE(old_.capacity == 0)) return;
   const size_t begin = moved_;
@@ -164,12 +170,15 @@ void RowIndex::MoveSome() {
 
 // Erased entries count as filled until then, so an index whose keys come and go does not grow.
 void RowIndex::Grow() {
-  while (old_.capacity > 0) MoveSome();
-  if (new_.filled < MostFilled(new_.capacity)) return;
-  old_ = new_;
+  CHECK_EQ(old_.capacity, 0u);
+  old_ = std::exchange(new_, Part());
   moved_ = 0;
   left_ = size_;
-  new_ = NewPart(std::max(kFirstCapacity, size_ + size_ / 2 + size_ / 4));
+  // The new part must not be full before the old one is empty, although only a few of the old
+  // part's entries may be in use.
+  const size_t added_meanwhile = old_.capacity / kMovedPerInsertion + 1;
+  const size_t least = (size_ + added_meanwhile + 1) * 20 / 17 + 1;
+  new_ = NewPart(std::max({kFirstCapacity, size_ + size_ / 2 + size_ / 4, least}));
 }
 
 }  // namespace shoal

@@ -14,6 +14,21 @@ namespace {
 // The entries of the index that each update examines for idle rows, for each row that it touches.
 constexpr size_t kScannedPerRow = 4;
 constexpr size_t kScannedAtLeast = 64;
+// Memory of sums and undo lists is kept for so many times the keys of a usual step.
+constexpr size_t kKeptForKey = 4;
+constexpr size_t kKeptAtLeast = 64;
+
+// Empties an array, which keeps its memory if that is for at most `most` elements.
+template <typename T>
+void ClearAndKeep(size_t most, std::vector<T>* array) {
+  if (array->capacity() > most) std::vector<T>().swap(*array);
+  array->clear();
+}
+
+void ClearAndKeep(size_t most, RowIndex* index) {
+  if (index->bytes() > most * sizeof(RowIndex::Entry)) *index = RowIndex();
+  index->Clear();
+}
 
 }  // namespace
 
@@ -34,7 +49,7 @@ absl::Status Bucket::Load(uint64_t version, const BucketRows& rows) {
   rows_.reset();
   rows_ = std::make_shared<StoredRows>(pool, updater_.options().idle_updates);
   scanned_ = 0;
-  sums_.Clear();
+  sums_.Clear(MostRowsKept(), dim_);
   undo_.Clear();
   rows_->num_rows = rows.keys.size();
   for (size_t i = 0; i < rows.keys.size(); ++i) {
@@ -77,10 +92,10 @@ uint64_t Bucket::Sums::bytes() const {
   return index.bytes() + keys.capacity() * sizeof(uint64_t) + gradients.capacity() * sizeof(float);
 }
 
-void Bucket::Sums::Clear() {
-  index.Clear();
-  keys.clear();
-  gradients.clear();
+void Bucket::Sums::Clear(size_t most_rows, size_t dim) {
+  ClearAndKeep(most_rows, &index);
+  ClearAndKeep(most_rows, &keys);
+  ClearAndKeep(most_rows * dim, &gradients);
 }
 
 uint64_t Bucket::Undo::bytes() const {
@@ -93,6 +108,15 @@ void Bucket::Undo::Clear() {
   keys.clear();
   entries.clear();
 }
+
+void Bucket::Undo::StartUpdate(size_t most_rows, size_t row_floats) {
+  ClearAndKeep(most_rows, &entries);
+  ClearAndKeep(most_rows * row_floats, &rows);
+  entries.resize(keys.size());
+  rows.resize(keys.size() * row_floats);
+}
+
+size_t Bucket::MostRowsKept() const { return std::max(kKeptAtLeast, kKeptForKey * usual_keys_); }
 
 // sum = weight * gradient for a key that is new in this step, else sum += weight * gradient: one
 // multiplication and one addition, as FoldPayload does for dense variables.
@@ -125,8 +149,8 @@ bool Bucket::Apply(const Step& step) {
 bool Bucket::UpdateRows(const Step& step) {
   std::swap(undo_.index, sums_.index);
   std::swap(undo_.keys, sums_.keys);
-  undo_.entries.resize(undo_.keys.size());
-  undo_.rows.resize(undo_.keys.size() * updater_.row_floats());
+  usual_keys_ = std::max(undo_.keys.size(), usual_keys_ - usual_keys_ / 16);
+  undo_.StartUpdate(MostRowsKept(), updater_.row_floats());
   TableUpdater::Update update;
   update.step = static_cast<int64_t>(step.version) + 1;
   update.learning_rate = step.learning_rate;
@@ -137,13 +161,13 @@ bool Bucket::UpdateRows(const Step& step) {
     if (ApplyBlock(begin, end, update, step.version)) continue;
     KeepForCuts(end);  // A row may get another number.
     RollBack(end);
-    sums_.Clear();
+    sums_.Clear(MostRowsKept(), dim_);
     undo_.Clear();
     return false;
   }
   KeepForCuts(undo_.keys.size());
   RemoveSomeIdle(kScannedAtLeast + kScannedPerRow * undo_.keys.size(), step.value_version);
-  sums_.Clear();
+  sums_.Clear(MostRowsKept(), dim_);
   return true;
 }
 

@@ -85,7 +85,8 @@ class Bucket : public ContributionSum {
     std::vector<float> gradients;
 
     uint64_t bytes() const;
-    void Clear();
+    // Gives memory for more than `most_rows` rows back.
+    void Clear(size_t most_rows, size_t dim);
   };
   // The rows that the newest update changed, as they were. The index gives the place of each key.
   struct Undo {
@@ -101,10 +102,15 @@ class Bucket : public ContributionSum {
     float* row(size_t place, size_t row_floats) { return rows.data() + place * row_floats; }
     uint64_t bytes() const;
     void Clear();
+    // Makes place for the rows of all keys, and gives memory for more than `most_rows` back.
+    void StartUpdate(size_t most_rows, size_t row_floats);
   };
 
   // Brings the table's counts up to date. The caller does not hold the mutex of the rows.
   void Count();
+  // Returns the rows for which the next updates may keep memory: a large step must not leave its
+  // memory behind, and usual steps must not allocate.
+  size_t MostRowsKept() const;
   // Does what Apply does, with the mutex of the rows.
   bool UpdateRows(const Step& step);
   bool ApplyBlock(size_t begin, size_t end, const TableUpdater::Update& update, uint64_t version);
@@ -129,6 +135,7 @@ class Bucket : public ContributionSum {
   std::vector<uint64_t> idle_;
   RowScratch row_scratch_;
 
+  size_t usual_keys_ = 0;  // about the most keys that one of the last updates touched
   Sums sums_;
   Undo undo_;
 };

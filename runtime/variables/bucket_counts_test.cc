@@ -103,5 +103,32 @@ TEST_F(BucketTest, ACountThatIsIdleBeginsAnew) {
   EXPECT_THAT(cut->ReadAll().counts, ElementsAre(2));
 }
 
+TEST_F(BucketTest, ABucketWithoutRowsTakesNoMemory) {
+  Make(BucketOptions(OptimizerKind::kAdagrad));
+  PushOne(0, Contribution(), bucket_.get());
+  EXPECT_EQ(bucket_->rows().bytes(), 0u);
+  EXPECT_EQ(pool_->bytes(), 0u);
+  const Contribution key{{7}, std::vector<float>(kBucketDim, 1), 1};
+  for (uint64_t step = 1; step < 4; ++step) PushOne(step, key, bucket_.get());
+  EXPECT_LE(bucket_->rows().bytes(), 2048u);
+}
+
+// The rows stay; the sums and undo lists of 20000 of them do not.
+TEST_F(BucketTest, ALargeStepLeavesNoMemoryForSumsBehind) {
+  Make(BucketOptions(OptimizerKind::kAdagrad));
+  const Contribution few = RandomContribution(100000, 50);
+  PushOne(0, few, bucket_.get());
+  PushOne(1, RandomContribution(100000, 20000), bucket_.get());
+  const uint64_t bytes = bucket_->rows().bytes();
+  PushOne(2, few, bucket_.get());
+  EXPECT_GE(bucket_->rows().bytes(), bytes / 2) << "steps of this size may still be usual";
+  for (uint64_t step = 3; step < 150; ++step) PushOne(step, few, bucket_.get());
+  EXPECT_GE(bucket_->rows().num_rows(), 20000u);
+  EXPECT_LE(bucket_->rows().bytes(), 20000u * 16 * 2 + 50000u);
+  const BucketRows before = bucket_->Save();
+  ASSERT_OK(bucket_->Load(150, before, 1));
+  ExpectSame(bucket_->Save(), before);
+}
+
 }  // namespace
 }  // namespace shoal

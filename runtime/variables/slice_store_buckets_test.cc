@@ -5,6 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "runtime/tables/bucket_rows.h"
 #include "runtime/variables/row_payload.h"
 #include "runtime/variables/slice_store.h"
 #include "runtime/variables/slice_store_testing.h"
@@ -262,6 +263,27 @@ TEST(SliceStoreBucketsTest, ATableThatCannotBeIsRefusedByItsField) {
   SliceStoreOptions averages;
   averages.update.moving_average_decay = 0.9;
   EXPECT_THAT(refusal(TableSpecOf("item", 1), averages), HasSubstr("moving_average_decay"));
+}
+
+// The stamp of a row would be 0 after the update: that of a row that is not there.
+TEST(SliceStoreBucketsTest, ABucketWithTheMostUpdatesIsPoisonedAndLosesNoRow) {
+  constexpr uint64_t kMost = kMostTableUpdates;
+  for (const bool synchronous : {true, false}) {
+    SliceStoreOptions options;
+    options.synchronous = synchronous;
+    TableUnderTest t(options, {0, 0, 1'000'000'000'000, 1, 1});
+    t.Load(kMost - 1);
+    const uint64_t a = t.KeyOf(1);
+    EXPECT_EQ(t.PushRows(1, kMost - 1, 0, {{a, 1}}, kMost - 1), PushOutcome::kAccepted);
+    EXPECT_EQ(t.Read(kMost, a), -1);
+    EXPECT_TRUE(t.TakeEvents().poisoned.empty());
+    t.PushRows(1, kMost, 0, {{a, 1}}, kMost);
+    EXPECT_EQ(t.Read(kMost, a), -1);
+    ASSERT_EQ(t.TakeEvents().poisoned.size(), 1u);
+    EXPECT_EQ(t.events.poisoned[0].step, kMost + 1);
+    EXPECT_EQ(t.store->newest_version(1), kMost);
+    EXPECT_EQ(t.store->TablesInUse()[0].rows, 1u);
+  }
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "ml/optim/gradient_clipping.h"
+#include "runtime/tables/bucket_rows.h"
+#include "runtime/tables/stored_rows.h"
 
 namespace shoal {
 
@@ -58,7 +60,9 @@ bool StoreSlice::Apply(const SliceValues::Step& update, SliceStoreEvents* events
 }
 
 bool StoreSlice::ApplyRows(const Bucket::Step& update, SliceStoreEvents* events) {
-  if (bucket->Apply(update)) return true;
+  static_assert(StoredRows::StampOf(kMostTableUpdates) == UINT32_MAX);
+  const bool is_last = update.version >= kMostTableUpdates;
+  if (!is_last && bucket->Apply(update)) return true;
   poisoned = true;
   events->poisoned.push_back({update.version + 1, slice, update.learning_rate});
   return false;

@@ -48,7 +48,8 @@ struct StoreSlice {
   // Applies an update to a dense slice. If the new value or slots are not finite, the slice keeps
   // the old ones and is poisoned: adds the event and returns false.
   bool Apply(const SliceValues::Step& update, SliceStoreEvents* events);
-  // The same for a bucket.
+  // The same for a bucket. It is also poisoned, and unchanged, if it has had the most updates that
+  // a bucket can have.
   bool ApplyRows(const Bucket::Step& update, SliceStoreEvents* events);
 
   const uint32_t slice;  // Global index.

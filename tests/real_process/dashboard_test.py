@@ -104,7 +104,19 @@ def check_expression(where, expression, samples, shown):
     return {selector.name for selector in selectors}
 
 
+def pages_of_a_ps_with_tables():
+    """The page of a ps of another run, which has tables, as if that run had the same name."""
+    with cluster.Run(str(HERE / "clicks.textproto"), "--name=small", "--num_ps_tasks=1", "--num_replicas=1", *FLAGS) as run:
+        run.start()
+        run.wait_for_step(20)
+        found = []
+        monitoring_test.wait_until("a page with tables", lambda: found.append(
+            monitoring_test.get(monitoring_test.targets(run)["ps-0"], "/metrics")[1]) or "shoal_table_rows{" in found[-1])
+        return found[-1]
+
+
 def every_selector_finds_samples_of_a_run():
+    of_tables = monitoring_test.samples(pages_of_a_ps_with_tables())
     with a_run() as run:
         seen, samples = set(), []
         for task, address in monitoring_test.targets(run).items():
@@ -114,6 +126,7 @@ def every_selector_finds_samples_of_a_run():
             assert monitoring_test.families(page), task
             seen |= monitoring_test.families(page).keys()
             samples += monitoring_test.samples(page)
+        samples += [sample for sample in of_tables if sample[0] in monitoring_test.OF_TABLES]
         for title, expression, legend in panel_targets():
             assert 'run=~"$run"' in expression, f"{title}: {expression} shows all runs"
             for chosen in RUNS:

@@ -3,10 +3,13 @@
 import hashlib
 import json
 import pathlib
+import re
 import subprocess
+import time
 
 import cluster
 
+GROWING = str(pathlib.Path(__file__).resolve().parent / "growing.textproto")
 CLICKS = str(pathlib.Path(__file__).resolve().parent / "clicks.textproto")
 STEPS = 200
 reference = []
@@ -56,7 +59,8 @@ def expected():
 
 
 def any_number_of_ps_and_workers():
-    for ps, workers in ((0, 1), (2, 2), (5, 3)):
+    expected()  # one ps and one worker
+    for ps, workers in ((0, 1), (1, 2), (1, 3), (2, 1), (2, 2), (2, 3), (5, 1), (5, 2), (5, 3)):
         with cluster.Run(CLICKS, f"--num_ps_tasks={ps}", f"--num_replicas={workers}") as run:
             run.finish()
             check(run, expected())
@@ -79,9 +83,40 @@ def killed_worker_and_ps():
 def resume_on_other_tasks():
     with cluster.Run(CLICKS, "--num_ps_tasks=3", "--num_replicas=2", "--num_epochs=1") as run:
         run.finish()
+        with cluster.Run(CLICKS, "--num_ps_tasks=5", "--num_replicas=1", "--max_steps=150", out=run.out) as more:
+            more.finish()
         with cluster.Run(CLICKS, "--num_ps_tasks=1", "--num_replicas=2", out=run.out) as resumed:
             resumed.finish()
             check(resumed, expected())
+
+
+def peak_of_the_worker(run):
+    """Trains to the end; the most resident memory that the worker had, in MiB."""
+    run.start()
+    peak = 0
+    while run.process.poll() is None:
+        for pid in run.pids("worker", 0):
+            try:
+                status = pathlib.Path(f"/proc/{pid}/status").read_text()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            found = re.search(r"^VmHWM:\s*(\d+) kB", status, re.MULTILINE)
+            peak = max(peak, int(found.group(1)) / 1024 if found else 0)
+        time.sleep(0.02)
+    run.finish()
+    assert peak > 0, "the worker was never seen"
+    return peak
+
+
+def the_memory_of_a_worker_does_not_grow_with_the_tables():
+    peaks, rows = [], []
+    for scale in (0.0002, 0.02):
+        with cluster.Run(GROWING, "--num_ps_tasks=1", "--num_replicas=1", "--max_steps=100",
+                         f"--set=data.clicks.scale={scale}") as run:
+            peaks.append(peak_of_the_worker(run))
+            rows.append(sum(value for name, value in run.summary().items() if re.fullmatch("table:.*:rows", name)))
+    assert rows[1] > 5 * rows[0], f"rows of the tables: {rows}"
+    assert peaks[1] < peaks[0] + 16, f"the worker's peak is {peaks} MiB with {rows} rows"
 
 
 def asynchronous_batches_count_once():
@@ -103,5 +138,6 @@ if __name__ == "__main__":
         any_number_of_ps_and_workers,
         killed_worker_and_ps,
         resume_on_other_tasks,
+        the_memory_of_a_worker_does_not_grow_with_the_tables,
         asynchronous_batches_count_once,
     ])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
@@ -40,6 +41,24 @@ def named_models(model: Models) -> dict[str, nn.Module]:
     if not models or not all(isinstance(module, nn.Module) for module in models.values()):
         raise ProgramError(f"model is a {type(model).__name__}; it must be an nn.Module, or a list or dict of them")
     return models
+
+
+def why_a_table_is_better(models: Mapping[str, nn.Module], run_file: str) -> str:
+    """Names the largest dense embedding above 64 MB that ps serve: each step moves all of it. Otherwise empty."""
+    if not re.search(r"\bnum_ps_tasks:\s*[1-9]", run_file):
+        return ""
+    trained = [
+        (entry.tensor.numel() * entry.tensor.element_size(), entry.name)
+        for entry in tensors_of(models)
+        if isinstance(entry.owner, (nn.Embedding, nn.EmbeddingBag)) and entry.tensor.requires_grad
+    ]
+    size, name = max(trained, default=(0, ""))
+    if size <= 64_000_000:
+        return ""
+    return (
+        f"{name} has {size / 1e6:.0f} MB, which every step sends to each worker and back; with "
+        "shoal.torch.EmbeddingBag, a table, only the rows of the batch travel"
+    )
 
 
 def tensors_of(models: Mapping[str, nn.Module], statistics: Sequence[str] = ()) -> Iterator[Entry]:

@@ -21,7 +21,15 @@ from shoal.tables import Table
 from shoal.torch import data
 from shoal.torch.convert import TakenOver, from_torch
 from shoal.torch.memory import Memory, Streams, make_memory, tensor_of
-from shoal.torch.model import Models, check_entries, load_buffers, named_models, tensors_of, why_not_changed
+from shoal.torch.model import (
+    Models,
+    check_entries,
+    load_buffers,
+    named_models,
+    tensors_of,
+    why_a_table_is_better,
+    why_not_changed,
+)
 from shoal.torch.rehearsal import Rehearsal
 from shoal.torch.tables import BatchRows, _TableModule, different
 from shoal.torch.values import array_of, mean_of
@@ -267,6 +275,8 @@ class Trainer:
             kind = _KINDS.get(entry.kind) or ("trainable" if entry.tensor.requires_grad else "frozen")
             variables.append(Variable(entry.name, initial=entry.tensor.detach().cpu().numpy(), kind=kind))
         set_threads(self._worker.run_file)
+        if self._worker.index == 0 and (why := why_a_table_is_better(self._models, self._worker.run_file)):
+            print(f"shoal: warning: {why}", flush=True)
         self._worker.declare(
             variables, tables=self._tables, optimizer=self._optimizer, metrics=self._metrics,
             computation=computation_of(device), **options,

@@ -11,6 +11,7 @@ from torch.utils.data import TensorDataset
 
 import shoal
 import shoal.torch
+from shoal.torch.model import why_a_table_is_better
 
 torch.manual_seed(0)
 N = 64
@@ -539,3 +540,28 @@ def _ignore_end(fake):
         fake.train(values, range(8))
     except Exception:  # noqa: BLE001 - the program's error is the one that counts
         return
+
+
+@pytest.mark.parametrize(
+    ("rows", "run_file", "warns"),
+    [
+        (1_000_001, "deployment {\n  num_ps_tasks: 2\n}", True),
+        (1_000_000, "num_ps_tasks: 2", False),
+        (1_000_001, "num_ps_tasks: 0", False),
+    ],
+)
+def test_a_dense_embedding_that_a_table_should_hold_is_named(rows, run_file, warns):
+    model = nn.ModuleDict({"words": nn.EmbeddingBag(rows, 16, device="meta"), "out": nn.Linear(16, 1)})
+    why = why_a_table_is_better({"": model}, run_file)
+    assert bool(why) == warns
+    if warns:
+        assert why.startswith("words.weight has 64 MB, which every step sends")
+        assert "shoal.torch.EmbeddingBag" in why
+    model["words"].weight.requires_grad_(False)
+    assert why_a_table_is_better({"": model}, run_file) == ""
+
+
+def test_the_warning_of_a_large_embedding_is_printed_once(capsys, monkeypatch):
+    monkeypatch.setattr("shoal.torch.trainer.why_a_table_is_better", lambda models, run_file: "it is large")
+    play(program(mlp(), shoal.SGD(0.1)), drive(3, 2, 8, shoal.SGD(0.1)))
+    assert capsys.readouterr().out.count("shoal: warning: it is large") == 1
