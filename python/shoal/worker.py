@@ -43,7 +43,7 @@ class Worker:
     so that initial values follow from it, and after the declaration differently in each worker.
 
     The loop ends when the run is over. If the run is stopped, or the worker is gone, the loop raises SystemExit
-    instead, so what follows it runs only with a finished model.
+    instead, so what follows it runs only with a finished model. It may take an hour; then the worker kills the program.
 
     A program that was started by hand (python train.py) becomes a run in one process.
     """

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "base/file_system.h"
 #include "proto/v1/run_config.pb.h"
 #include "runtime/checkpoint/initial_model.h"
+#include "runtime/process/shutdown.h"
 #include "runtime/task/task_options.h"
 #include "tests/compute_program/toy_run.h"
 #include "worker/program/external_program.h"
@@ -294,6 +296,43 @@ TEST(ComputeProgramTest, OutlivesSignalsToAllProcesses) {
   Trained trained("signals_its_group");
   ASSERT_TRUE(trained.status().ok()) << trained.status();
   EXPECT_EQ(trained.TrainAll(), absl::OkStatus());
+}
+
+std::string ContentOf(const std::string& path) {
+  absl::StatusOr<std::string> text = ReadFile(*NewPosixFileSystem(), path);
+  return text.ok() ? *text : text.status().ToString();
+}
+
+// cluster.grace_seconds is 1 in these tests: it does not count for a run that is over.
+TEST(ComputeProgramTest, ContinuesBehindARunThatIsOver) {
+  Trained trained("continues");
+  ASSERT_TRUE(trained.status().ok()) << trained.status();
+  EXPECT_EQ(trained.TrainAll(), absl::OkStatus());
+  trained.inputs().finish(absl::OkStatus());
+  EXPECT_EQ(ContentOf(RunOf("continues").out() + "/logs/program-0.out"),
+            "the work behind the run is done\n");
+}
+
+TEST(ComputeProgramTest, IsKilledSoonBehindARunIfItsWorkerIsAskedToEnd) {
+  ShutdownNotification shutdown;
+  Trained trained("continues_for_ever", false, &shutdown);
+  ASSERT_TRUE(trained.status().ok()) << trained.status();
+  std::thread scheduler([&shutdown] {
+    absl::SleepFor(absl::Milliseconds(300));
+    shutdown.Request(SIGTERM);
+  });
+  const absl::Time began = absl::Now();
+  trained.inputs().finish(absl::OkStatus());
+  EXPECT_LT(absl::Now() - began, absl::Minutes(5)) << "an hour would be the limit";
+  scheduler.join();
+}
+
+TEST(ComputeProgramTest, IsKilledSoonBehindARunThatWasStopped) {
+  Trained trained("continues_for_ever");
+  ASSERT_TRUE(trained.status().ok()) << trained.status();
+  const absl::Time began = absl::Now();
+  trained.inputs().finish(absl::CancelledError("stopped on request"));
+  EXPECT_LT(absl::Now() - began, absl::Minutes(5));
 }
 
 TEST(ComputeProgramTest, IsAskedWithoutARun) {

@@ -99,6 +99,9 @@ class ToyProgram {
       Compute(TakeWork());
     }
     if (mode_ == "explains_a_refusal") ExplainRefusal();
+    if (mode_ == "continues") usleep(2500000);
+    if (mode_ == "continues_for_ever") pause();
+    if (mode_ == "continues") std::puts("the work behind the run is done");
     return 0;
   }
 

@@ -151,6 +151,7 @@ class ScriptedChannel : public ProgramChannel {
     }
     return Event::kReceived;
   }
+  bool AwaitEnd(absl::Time /*deadline*/) override { return true; }
   ProgramEnd End(absl::Time /*deadline*/) override { return ProgramEnd(); }
 
  private:

@@ -219,6 +219,52 @@ for work in worker:
     np.testing.assert_array_equal(_safetensors.read(run.model_file())["ledger"], np.full(400, 2, np.float32))
 
 
+# Continues behind the loop for longer than the run's cluster.grace_seconds.
+CONTINUES = """\
+import sys, time
+import numpy as np
+import shoal
+worker = shoal.Worker()
+worker.declare([shoal.Variable("w", (4,))], examples=40, optimizer=shoal.SGD(1.0), batch_size=10, epochs=1)
+for work in worker:
+    work.gradients["w"] = np.ones(4)
+    work.done(0.0)
+time.sleep(float(sys.argv[1]))
+open(f"{worker.directory}/done-{worker.index}", "w").close()
+"""
+
+
+def test_the_code_behind_the_loop_may_take_longer_than_a_stop(tmp_path):
+    path = tmp_path / "continues.py"
+    path.write_text(CONTINUES)
+    run = shoal.launch(str(path), ps=2, workers=2, args=["5"], out=str(tmp_path / "run"), flags=["--grace_seconds=1"])
+    assert run.wait(120)["status"] == "finished"
+    output = Path(run.directory, "launch.log").read_text()
+    assert Path(run.directory, "done-0").exists(), output
+    assert Path(run.directory, "done-1").exists(), output
+    assert "continues.py continues after the end of the run" in output
+    assert "killed" not in output
+    assert not list(programs(run, 0)) + list(programs(run, 1))
+
+
+def test_an_interrupt_ends_the_code_behind_the_loop_and_says_so(tmp_path):
+    path = tmp_path / "continues.py"
+    path.write_text(CONTINUES)
+    run = shoal.launch(
+        str(path), ps=1, workers=2, args=["3000"], out=str(tmp_path / "run"), flags=["--grace_seconds=1"]
+    )
+    end = time.monotonic() + 120
+    log = Path(run.directory, "launch.log")
+    while log.read_text().count("continues after the end of the run") < 1:
+        assert time.monotonic() < end, log.read_text()
+        time.sleep(0.05)
+    run._process.terminate()
+    assert run.wait(60)["status"] == "finished"
+    assert "continues.py was killed" in log.read_text(), log.read_text()
+    assert not Path(run.directory, "done-0").exists()
+    assert not list(programs(run, 0)) + list(programs(run, 1))
+
+
 def test_a_run_is_stopped_and_continues(slow, tmp_path, reference):
     out = str(tmp_path / "run")
     run = shoal.launch(slow, ps=1, workers=2, out=out, flags=SAME_STEPS)
