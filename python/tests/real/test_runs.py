@@ -247,6 +247,37 @@ def test_the_code_behind_the_loop_may_take_longer_than_a_stop(tmp_path):
     assert not list(programs(run, 0)) + list(programs(run, 1))
 
 
+# A model that takes a while to export.
+LARGE = """\
+import numpy as np
+import shoal
+from shoal import _safetensors
+worker = shoal.Worker()
+shape = (16 << 20,)
+worker.declare([shoal.Variable("w", shape, np.ones(shape, np.float32))], examples=60, optimizer=shoal.SGD(1.0),
+               batch_size=10, epochs=1)
+for work in worker:
+    work.gradients["w"] = np.full(shape, 0.5, np.float32)
+    work.done(0.0)
+run = shoal.Run(worker.directory)
+values = _safetensors.read(run.model_file())["w"]
+print("exported", values[0], values[-1], run.model_file(), flush=True)
+"""
+
+
+@pytest.mark.parametrize("flags", [[], ["--nosync_replicas"]])
+def test_the_final_model_is_there_behind_the_loop(tmp_path, flags):
+    path = tmp_path / "large.py"
+    path.write_text(LARGE)
+    run = shoal.launch(str(path), ps=2, workers=2, out=str(tmp_path / "run"), flags=[*flags, "--save_every=2"])
+    steps = run.wait(180)["steps"]
+    for number in (0, 1):
+        words = Path(run.directory, f"logs/program-{number}.out").read_text().split()
+        expected = str(1 - steps * 0.5)
+        assert words[:3] == ["exported", expected, expected], Path(run.directory, "launch.log").read_text()
+        assert words[3] == run.model_file()
+
+
 def test_an_interrupt_ends_the_code_behind_the_loop_and_says_so(tmp_path):
     path = tmp_path / "continues.py"
     path.write_text(CONTINUES)
