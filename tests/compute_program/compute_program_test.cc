@@ -197,6 +197,27 @@ TEST(ComputeProgramTest, ACrashMakesTheBatchSuspect) {
   }
 }
 
+// Nobody has given it the next batch yet, so that one is innocent.
+TEST(ComputeProgramTest, ADeathWithoutWorkMakesNoBatchSuspect) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"crashes_when_idle", "ended before the run was over (killed by SIGSEGV)"},
+      {"raises_when_idle", "toy.cc:6: a thread has failed"}};
+  for (const auto& [mode, why] : cases) {
+    Trained trained(mode);
+    ASSERT_TRUE(trained.status().ok()) << mode << " " << trained.status();
+    BatchResult result;
+    for (int64_t index = 0; index < 3; ++index) {
+      ASSERT_EQ(trained.Train(0, index, &result), absl::OkStatus()) << mode;
+    }
+    siginfo_t ended = {};
+    ASSERT_EQ(waitid(P_ALL, 0, &ended, WEXITED | WNOWAIT), 0);
+    const absl::Status status = trained.Train(0, 3, &result);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << status;
+    EXPECT_FALSE(IsBatchCrash(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(why)) << mode;
+  }
+}
+
 TEST(ComputeProgramTest, CannotWriteParametersOrChangeTheSizes) {
   for (const char* mode : {"maps_parameters_writable", "truncates"}) {
     Trained trained(mode);

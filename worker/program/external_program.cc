@@ -217,7 +217,7 @@ absl::Status ExternalProgram::Refuse(const absl::Status& why) {
   conversation_.Finish(FinishReason::kRefused, why.message());
   const absl::Time deadline = options_.clock->Now() + kCloseGrace;
   absl::Status answer;
-  while (answer.ok()) {
+  while (answer.ok() && options_.clock->Now() < deadline) {
     input_.clear();
     if (channel_->Wait(deadline, conversation_.output(), &input_) !=
         ProgramChannel::Event::kReceived) {
@@ -261,6 +261,20 @@ absl::Status ExternalProgram::TalkWhileIn(Phase phase, absl::Time deadline,
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status ExternalProgram::CheckIdle() {
+  input_.clear();
+  switch (channel_->Wait(absl::InfinitePast(), conversation_.output(), &input_)) {
+    case ProgramChannel::Event::kTimeout:
+      return absl::OkStatus();
+    case ProgramChannel::Event::kReceived: {
+      const absl::Status received = conversation_.Receive(input_, [](uint32_t) {});
+      return received.ok() ? received : Logged(received);
+    }
+    default:
+      return Ended();
+  }
 }
 
 std::string ExternalProgram::SeeLog() const {
@@ -391,6 +405,7 @@ absl::Status ExternalProgram::Train(const TrainArguments& arguments, BatchResult
   }
   work.examples = examples_;
   is_evaluating_ = false;
+  RETURN_IF_ERROR(CheckIdle());
   conversation_.Start(work);
   announced_.erase(std::remove(announced_.begin(), announced_.end(), work.batch), announced_.end());
   AnnounceExpected();
@@ -420,6 +435,7 @@ absl::Status ExternalProgram::Evaluate(const LoadedBatch& batch,
   work.parameter_set = parameters[0] == memory_->parameters(1, 0) ? 1 : 0;
   work.examples = examples_;
   is_evaluating_ = true;
+  RETURN_IF_ERROR(CheckIdle());
   conversation_.Start(work);
   RETURN_IF_ERROR(TalkUntilDone([](uint32_t) {}));
   SetResult(work, result);

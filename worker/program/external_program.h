@@ -115,6 +115,8 @@ class ExternalProgram : public ReplicaProgram {
 
   // The number of variables that are not tables. They come first.
   size_t num_arrays() const { return declaration().variables.size(); }
+  // Returns why a program that has no work cannot get any: it has ended, or reported an error.
+  absl::Status CheckIdle();
   // Talks with the program until it has computed its work.
   absl::Status TalkUntilDone(absl::FunctionRef<void(uint32_t)> on_final);
   // Gives the program the rows that it asks for.
