@@ -172,6 +172,7 @@ class Worker:
         self._map(layout)
         for variable in self._variables:
             self._contributions[0][variable.name][...] = variable.initial
+        self._variables = [variable.without_values() for variable in self._variables]  # The run has the values now.
         self._send(self._conversation.ready())
         if Worker._process_of_first is not None:
             _seeds.seed_worker(self.seed, self.index)
