@@ -197,7 +197,7 @@ TEST(ComputeProgramTest, ACrashMakesTheBatchSuspect) {
   }
 }
 
-// Nobody has given it the next batch yet, so that one is innocent.
+// The program has not received the next batch, so that batch is innocent.
 TEST(ComputeProgramTest, ADeathWithoutWorkMakesNoBatchSuspect) {
   const std::pair<const char*, const char*> cases[] = {
       {"crashes_when_idle", "ended before the run was over (killed by SIGSEGV)"},
