@@ -104,16 +104,17 @@ std::optional<absl::StatusOr<v1::HeartbeatResponse>> ChiefLogic::Heartbeat::Poll
     if (!status.ok()) return status;
     until_ = now + std::min(kLongestPark, absl::Milliseconds(request_.wait_milliseconds()));
   }
-  const bool knows_all = session.state().number() == request_.known_state();
-  if (knows_all && now < until_ && !logic_->closing_ && !logic_->is_over()) return std::nullopt;
+  const v1::Member& member = request_.identity().member();
+  const bool may_know_end = member.job() != v1::JOB_WORKER || !logic_->must_export_first();
+  const bool is_over = logic_->is_over() && may_know_end;
+  const bool knows_all = session.state().number() == request_.known_state() || !may_know_end;
+  if (knows_all && now < until_ && !logic_->closing_ && !is_over) return std::nullopt;
   v1::HeartbeatResponse response;
   if (!knows_all) {
     *response.mutable_state() = session.state();
     if (request_.known_state() != 0) response.mutable_state()->clear_run();
   }
-  const v1::Member& member = request_.identity().member();
-  if (logic_->is_over() && member.job() == v1::JOB_WORKER)
-    logic_->notified_workers_.insert(member.index());
+  if (is_over && member.job() == v1::JOB_WORKER) logic_->notified_workers_.insert(member.index());
   return response;
 }
 
@@ -236,6 +237,11 @@ void ChiefLogic::LookForEnd(absl::Time now, bool has_records) {
   if (has_records || work_under_way_ > 0 || !is_over() || session_.exports().is_pending()) return;
   over_since_ = std::min(over_since_, now);
   if (session_.all_finished() || now - over_since_ > kFinishWait) drained_ = true;
+}
+
+bool ChiefLogic::must_export_first() const {
+  return !options_.session.run.program().file().empty() && !closing_ &&
+         !session_.phases().is_interrupted() && session_.exports().is_under_way();
 }
 
 bool ChiefLogic::is_over() const {

@@ -133,6 +133,7 @@ absl::Status RunAsProcesses(const TrainRoles& roles, const TaskOptions& options,
     // A worker waits for its program, and ends within a few seconds after it.
     launch.end_timeout =
         std::max(launch.end_timeout, ComputeStopTimes(options.run).drain + kWorkerEnds);
+    launch.program_timeout = kProgramAfterRun + kWorkerEnds;
   }
   Launcher launcher(std::move(launch));
   absl::Status status = launcher.Run();

@@ -6,10 +6,10 @@
 
 namespace shoal {
 
-bool ModelExports::is_pending() const {
+bool ModelExports::IsLastMissing(const std::string& newest) const {
   return context_.options.export_every.has_value() &&
          context_.phases.phase() == v1::RunState::PHASE_DONE && context_.has_checkpoint() &&
-         exported_ != context_.cuts.durable_directory();
+         newest != context_.cuts.durable_directory();
 }
 
 void ModelExports::OnShard(uint64_t version, bool is_last) {
@@ -58,7 +58,10 @@ void ModelExports::Advance(absl::Time now) {
 }
 
 bool ModelExports::OnExported(const ModelExport& made, const absl::Status& status) {
-  if (status.ok() || !made.parts_are_written || made.directory != exported_) return true;
+  if (status.ok() || !made.parts_are_written || made.directory != exported_) {
+    made_ = made.directory;
+    return true;
+  }
   // At the end of the run the chief makes it from the shards.
   exports_.Fail(context_.cuts.durable_version());
   exported_.clear();

@@ -42,14 +42,19 @@ class ModelExports {
   // requested again.
   bool OnExported(const ModelExport& made, const absl::Status& status);
   // Returns whether the run is over and its last checkpoint has no model.safetensors yet.
-  bool is_pending() const;
+  bool is_pending() const { return IsLastMissing(exported_); }
+  // Returns the same as is_pending, until the driver has made the file or has failed to.
+  bool is_under_way() const { return IsLastMissing(made_); }
 
  private:
+  // Returns whether the run is over and `newest` is not the directory of its last checkpoint.
+  bool IsLastMissing(const std::string& newest) const;
   bool MayBecomeComplete(absl::Time now, const std::vector<uint32_t>& missing) const;
 
   SessionContext& context_;
   ExportLedger exports_;
   std::string exported_;  // The directory of the last export that was handed out.
+  std::string made_;      // The directory of the last one that the driver has ended with.
   absl::Time done_since_ = absl::InfiniteFuture();
 };
 

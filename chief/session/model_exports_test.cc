@@ -99,9 +99,13 @@ TEST_F(ModelExportsTest, AtTheEndPsStayUntilTheyHaveWrittenTheirParts) {
   EXPECT_TRUE(session_->exports().is_pending());
   EXPECT_FALSE(PsReceiveTheEnd());
   for (const uint32_t ps : {0u, 1u}) ASSERT_TRUE(ReportPart(ps, version).ok());
-  EXPECT_TRUE(TakeExport()->parts_are_written);
+  const auto made = TakeExport();
+  EXPECT_TRUE(made->parts_are_written);
   EXPECT_FALSE(session_->exports().is_pending());
   EXPECT_TRUE(PsReceiveTheEnd());
+  EXPECT_TRUE(session_->exports().is_under_way()) << "the file is not there yet";
+  session_->OnExported(now_, *made, absl::OkStatus());
+  EXPECT_FALSE(session_->exports().is_under_way());
 }
 
 TEST_F(ModelExportsTest, AtTheEndTheChiefMakesWhatAPsWillNotWrite) {

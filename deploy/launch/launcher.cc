@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -24,6 +25,7 @@
 #include "runtime/cluster/cluster_spec.h"
 #include "runtime/config/run_config.h"
 #include "runtime/observability/progress.h"
+#include "runtime/process/program_words.h"
 #include "runtime/process/shutdown.h"
 #include "runtime/task/monitoring_port.h"
 
@@ -37,6 +39,7 @@ constexpr absl::Duration kTick = absl::Milliseconds(50);
 constexpr absl::Duration kOutsidersEnd = absl::Seconds(2);
 // The longest time for a task on another host to end at once.
 constexpr absl::Duration kFarEnd = absl::Seconds(10);
+constexpr absl::Duration kLookAtLog = absl::Milliseconds(200);
 
 // Returns the incarnation that the chief last listed; 0 if none.
 uint64_t NewestListed(const ChiefLink* link, TaskId task) {
@@ -269,8 +272,7 @@ absl::Status Launcher::EndAll(absl::Duration patience) {
     const bool outside =
         task->id.job == Job::kWorker && (task->was_restarted || IsOutOfRun(task->id));
     const absl::Time end = now + PatienceWith(*task, outside, patience);
-    const absl::Duration left = std::max(end - clock_.Now(), absl::ZeroDuration());
-    const std::optional<ChildExit> exit = task->child->WaitFor(left);
+    const std::optional<ChildExit> exit = AwaitEnd(*task, end, in_order ? now : end);
     if (!exit.has_value()) {
       if (outside && in_order) {
         options_.progress->Print(absl::StrCat(
@@ -293,6 +295,34 @@ absl::Status Launcher::EndAll(absl::Duration patience) {
                                           absl::FormatDuration(patience),
                                           " after the run and had to be killed; the run's result ",
                                           "is valid, see ", options_.run.out(), "/logs"));
+}
+
+std::optional<ChildExit> Launcher::AwaitEnd(const Task& task, absl::Time end, absl::Time began) {
+  const bool may_wait = began < end && HasProgram() && task.id.job == Job::kWorker;
+  bool waits = false, was_stopped = false;
+  while (true) {
+    const absl::Duration left = std::max(end - clock_.Now(), absl::ZeroDuration());
+    const std::optional<ChildExit> exit =
+        task.child->WaitFor(may_wait ? std::min(left, kLookAtLog) : left);
+    const std::string words = may_wait ? logs_.ProgramWords(task.id, task.log_begin) : "";
+    if (exit.has_value() && absl::StrContains(words, kKilledAfterRun)) {
+      options_.progress->Print(absl::StrCat(task.id.ToString(), ": ", words));
+    }
+    if (exit.has_value()) return exit;
+    if (!waits && absl::StrContains(words, kRunsAfterRun)) {
+      waits = true;
+      end = std::max(end, began + options_.program_timeout);
+      options_.progress->Print(absl::StrCat(task.id.ToString(), ": ", words));
+    }
+    if (waits && !was_stopped && options_.shutdown->requested()) {
+      was_stopped = true;
+      end = std::min(end, clock_.Now() + options_.end_timeout);
+      for (const Task& other : tasks_) {
+        if (other.child != nullptr) other.child->Signal(SIGTERM);
+      }
+    }
+    if (clock_.Now() >= end) return std::nullopt;
+  }
 }
 
 absl::Duration Launcher::PatienceWith(const Task& task, bool is_outside,

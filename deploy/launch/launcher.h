@@ -72,6 +72,8 @@ class Launcher {
     absl::Duration stop_timeout = absl::Seconds(60);
     // The longest time for the tasks to end after the chief.
     absl::Duration end_timeout = absl::Seconds(20);
+    // The same for a worker that waits for its compute program after a run that is over.
+    absl::Duration program_timeout = absl::Hours(1);
     // Borrowed.
     FileSystem* file_system = nullptr;
     ShutdownNotification* shutdown = nullptr;
@@ -174,6 +176,9 @@ class Launcher {
   // INTERNAL names the killed tasks; killed workers that had no part in the run's end are only
   // logged.
   absl::Status EndAll(absl::Duration patience);
+  // Waits for the end of a task until `end`; for that of a worker longer while it waits for its
+  // compute program, which is then shown. A stop request ends all tasks.
+  std::optional<ChildExit> AwaitEnd(const Task& task, absl::Time end, absl::Time began);
   // Returns whether the others finished the run without this worker, because it had not registered
   // yet or had lost its place.
   bool IsOutOfRun(TaskId worker) const;

@@ -1,4 +1,5 @@
 // Tests what the launcher does in runs with a compute program (docs/compute_program.md).
+#include <signal.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -148,6 +149,44 @@ TEST_F(ProgramRunTest, ARestartedWorkerThatHasLeftMayWaitForItsProgram) {
   EXPECT_EQ(Starts("worker-0"), 2);
   EXPECT_EQ(access((directory_ + "/program_ended").c_str(), F_OK), 0);
   EXPECT_THAT(printed_, Not(HasSubstr("was killed")));
+}
+
+// The line that a worker logs while it waits for its program.
+constexpr char kContinues[] =
+    "echo 'I 1 a.cc:1] program: train.py continues after the end of the run; it may' >&2;";
+
+TEST_F(ProgramRunTest, AProgramThatContinuesAfterTheRunIsShownAndWaitedFor) {
+  options_.end_timeout = absl::Seconds(2);
+  EXPECT_EQ(Launch("case $task in worker-0) await over; " + std::string(kContinues) +
+                   " sleep 4; touch $dir/program_ended;; chief-0) touch $dir/over;;"
+                   " *) await over;; esac"),
+            absl::OkStatus());
+  EXPECT_EQ(access((directory_ + "/program_ended").c_str(), F_OK), 0);
+  EXPECT_EQ(Count("worker/0: train.py continues after the end of the run"), 1u) << printed_;
+}
+
+TEST_F(ProgramRunTest, AStopEndsAProgramThatContinuesAfterTheRun) {
+  EXPECT_EQ(LaunchAndStop(SIGTERM,
+                          "case $task in worker-0) await over; " + std::string(kContinues) +
+                              " trap 'echo x > $dir/was_asked;"
+                              " echo \"I 1 a.cc:1] program: train.py was killed after 9s\" >&2;"
+                              " exit 0' TERM; sleep 0.5; touch $dir/continues;"
+                              " while :; do sleep 0.1; done;;"
+                              " chief-0) touch $dir/over;; *) await over;; esac",
+                          "continues"),
+            absl::OkStatus());
+  EXPECT_EQ(Content("was_asked"), "x\n");
+  EXPECT_THAT(printed_, HasSubstr("worker/0: train.py was killed after 9s"));
+}
+
+TEST_F(ProgramRunTest, AProgramThatContinuesForTooLongIsKilledWithItsWorker) {
+  options_.program_timeout = absl::Seconds(2);
+  options_.end_timeout = absl::Seconds(1);
+  const absl::Status status =
+      Launch("case $task in worker-0) await over; " + std::string(kContinues) +
+             " sleep 60;; chief-0) touch $dir/over;; *) await over;; esac");
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("worker/0 did not end within"));
 }
 
 }  // namespace

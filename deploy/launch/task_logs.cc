@@ -8,10 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "runtime/process/program_words.h"
+
 namespace shoal {
 namespace {
 
 constexpr size_t kLinesOfEnd = 8;
+constexpr char kProgram[] = "] program: ";  // It follows the head of a log line.
 
 }  // namespace
 
@@ -30,6 +33,21 @@ std::string TaskLogs::LastWords(TaskId task, uint64_t begin) const {
   std::string line, words;
   while (std::getline(log, line)) {
     if (absl::StartsWith(line, prefix)) words = line.substr(prefix.size());
+  }
+  return words;
+}
+
+std::string TaskLogs::ProgramWords(TaskId worker, uint64_t begin) const {
+  std::ifstream log(Path(worker));
+  log.seekg(static_cast<std::streamoff>(begin));
+  std::string line, words;
+  while (std::getline(log, line)) {
+    const size_t at = line.find(kProgram);
+    if (at == std::string::npos) continue;
+    const std::string text = line.substr(at + sizeof(kProgram) - 1);
+    if (absl::StrContains(text, kRunsAfterRun) || absl::StrContains(text, kKilledAfterRun)) {
+      words = text;
+    }
   }
   return words;
 }

@@ -22,6 +22,10 @@ class TaskLogs {
   // Returns the last line, from byte `begin` on, with which the task's main reported its end,
   // without "shoal ps: " before it; empty if there is none.
   std::string LastWords(TaskId task, uint64_t begin) const;
+  // Returns the last line, from byte `begin` on, in which a worker says that its compute program
+  // continues after the run or was killed (program_words.h), without what comes before the
+  // program's name; empty if there is none.
+  std::string ProgramWords(TaskId worker, uint64_t begin) const;
   // Returns the last lines of the log; empty if there are none.
   std::string End(TaskId task) const;
 

@@ -50,6 +50,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("/usr/share/datasets/fashion-mnist"))
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--num_workers", type=int, default=0, help="processes that read ahead")
+    parser.add_argument("--device", default="cpu", help="where the model is, such as cuda")
     args = parser.parse_args()
     if not args.data.is_dir():
         parser.error(f"--data: there is no folder {args.data}; name the one with the four .gz files of Fashion-MNIST")
@@ -57,10 +58,11 @@ def main() -> None:
     worker = shoal.Worker()
     torch.manual_seed(worker.seed)
     train, test = read(args.data, "train"), read(args.data, "t10k")
-    model = network()
+    model = network().to(args.device)
     trainer = shoal.torch.Trainer(worker, model, shoal.Adam(1e-3, schedule=shoal.Cosine()))
     batches = trainer.batches(train, batch_size=64, epochs=args.epochs, test=test, num_workers=args.num_workers)
-    for images, labels in batches:
+    for batch in batches:
+        images, labels = (part.to(args.device) for part in batch)
         logits = model(images)
         trainer.step(F.cross_entropy(logits, labels), accuracy=logits.argmax(1) == labels)
     print("The run is over; shoal.torch.load(directory, model) reads its model from", worker.directory)

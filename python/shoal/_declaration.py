@@ -71,6 +71,10 @@ class Variable:
     def contributes(self) -> bool:
         return self.kind != "frozen"
 
+    def without_values(self) -> Variable:
+        """Returns the variable with 0 as its initial value, which takes no memory."""
+        return Variable(self.name, self.shape, kind=self.kind)
+
     def __repr__(self) -> str:
         return f"Variable({self.name!r}, {self.shape}, kind={self.kind!r})"
 

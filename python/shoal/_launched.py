@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Optional, Protocol
 
 _PERIOD = 0.5  # Seconds between two looks at the run.
@@ -48,14 +48,24 @@ def _follow(
     begin: int,
 ) -> None:
     while process.poll() is None:
-        if view is not None:
-            view.show(*progress_of(directory, begin))
+        if view is not None and not _shows(view.show, progress_of, directory, begin):
+            view = None
         time.sleep(_PERIOD)
     if guard is not None:
         with contextlib.suppress(OSError):
             guard.communicate(b"over\n")
     if view is not None:
-        view.end(*result_of(directory, begin, process.returncode))
+        _shows(view.end, result_of, directory, begin, process.returncode)
+
+
+def _shows(draw: Callable[[float, str], None], news_of: Callable[..., tuple[float, str]], *where: Any) -> bool:
+    """Draws, and returns whether that worked: the run, and the guard that stops it, do not depend on the bar."""
+    try:
+        draw(*news_of(*where))
+    except Exception as error:
+        print(f"shoal: the bar cannot be drawn, and the run continues without it: {error!r}", file=sys.stderr)
+        return False
+    return True
 
 
 def progress_of(directory: str, begin: int = 0) -> tuple[float, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import tempfile
 import threading
@@ -51,6 +52,16 @@ def launch(
     run = Run(directory)
     run._process, run._follower = _launched.start(line, run.directory, detach, progress)
     return run
+
+
+# The name of a checkpoint has its step, the number of its chief, and its lineage in hexadecimal digits.
+_CHECKPOINT = re.compile(r"ckpt-(\d+)(?:-(\d+)-([0-9a-f]+))?")
+
+
+def _age_of(name: str) -> tuple[int, int, int]:
+    """Orders the names of older checkpoints first; those of a later chief are newer, whatever their step."""
+    found = _CHECKPOINT.fullmatch(name)
+    return (int(found[2] or 0), int(found[1]), int(found[3] or "0", 16)) if found else (-1, 0, 0)
 
 
 class Run:
@@ -129,11 +140,14 @@ class Run:
         return summary
 
     def model_file(self) -> str:
-        """Returns the path of the newest model.safetensors of the run."""
+        """Returns the path of the newest model.safetensors of the run.
+
+        A run that trains removes it when newer checkpoints have one.
+        """
         folder = os.path.join(self.directory, "checkpoints")
-        names = os.listdir(folder) if os.path.isdir(folder) else []
+        names = sorted(os.listdir(folder), key=_age_of) if os.path.isdir(folder) else []
         files = [os.path.join(folder, name, "model.safetensors") for name in names]
-        files = sorted((path for path in files if os.path.exists(path)), key=os.path.getmtime)
+        files = [path for path in files if os.path.exists(path)]
         if not files:
             raise ProgramError(
                 f"the run in {self.directory} has no model.safetensors; a checkpoint makes one: run.checkpoint()"

@@ -43,7 +43,7 @@ class Worker:
     so that initial values follow from it, and after the declaration differently in each worker.
 
     The loop ends when the run is over. If the run is stopped, or the worker is gone, the loop raises SystemExit
-    instead, so what follows it runs only with a finished model.
+    instead, so what follows it runs only with a finished model. It may take an hour; then the worker kills the program.
 
     A program that was started by hand (python train.py) becomes a run in one process.
     """
@@ -172,6 +172,7 @@ class Worker:
         self._map(layout)
         for variable in self._variables:
             self._contributions[0][variable.name][...] = variable.initial
+        self._variables = [variable.without_values() for variable in self._variables]  # The run has the values now.
         self._send(self._conversation.ready())
         if Worker._process_of_first is not None:
             _seeds.seed_worker(self.seed, self.index)

@@ -156,3 +156,18 @@ def test_the_process_that_guards_a_run_ends_with_it(folder, monkeypatch):
     assert guard.args[0] == "/bin/sh"
     assert (command.returncode, guard.returncode) == (0, 0)
     assert not os.path.exists(f"/proc/{guard.pid}")
+
+
+def test_a_bar_that_cannot_be_drawn_does_not_hurt_the_run(folder, monkeypatch, capsys):
+    class Broken:
+        def show(self, part, text):
+            raise ValueError("the display is closed")
+
+        end = show
+
+    monkeypatch.setattr(_launched, "_make_view", lambda progress: Broken())
+    run = show(folder, lambda: os.path.exists(folder / "metrics.jsonl"))
+    assert run.summary()["status"] == "finished"
+    assert not run._follower.is_alive()
+    said = capsys.readouterr().err
+    assert said.count("the bar cannot be drawn, and the run continues without it: ValueError('the display is") == 1

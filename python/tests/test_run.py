@@ -1,7 +1,6 @@
 """shoal.launch and shoal.Run against a command that records what it is asked."""
 
 import json
-import os
 import sys
 
 import numpy as np
@@ -115,9 +114,9 @@ def test_the_newest_model_file_is_found(tmp_path):
     run = shoal.Run(str(tmp_path))
     with pytest.raises(shoal.ProgramError, match="has no model.safetensors"):
         run.model_file()
-    for age, name in ((100, "ckpt-9"), (50, "ckpt-10")):
+    # Copied checkpoints have any times; a later chief may have begun from an older step.
+    for name in ("ckpt-9-2-0000000000000002", "ckpt-10-2-0000000000000001", "ckpt-90-1-0000000000000001", "other"):
         (tmp_path / "checkpoints" / name).mkdir(parents=True)
-        file = tmp_path / "checkpoints" / name / "model.safetensors"
-        file.write_bytes(b"")
-        os.utime(file, (age and 1e9 - age, 1e9 - age))
-    assert run.model_file() == str(tmp_path / "checkpoints/ckpt-10/model.safetensors")
+        (tmp_path / "checkpoints" / name / "model.safetensors").write_bytes(b"")
+    (tmp_path / "checkpoints/ckpt-11-2-0000000000000001").mkdir()  # It has no export yet.
+    assert run.model_file() == str(tmp_path / "checkpoints/ckpt-10-2-0000000000000001/model.safetensors")

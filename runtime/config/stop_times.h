@@ -18,6 +18,9 @@ struct StopTimes {
   absl::Duration chief_exit;
 };
 
+// The longest time for a compute program to end after a run that is over; nobody waits for it.
+inline constexpr absl::Duration kProgramAfterRun = absl::Hours(1);
+
 // The run must be resolved.
 StopTimes ComputeStopTimes(const v1::RunConfig& run);
 

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "base/file_system.h"
 #include "proto/v1/run_config.pb.h"
 #include "runtime/checkpoint/initial_model.h"
+#include "runtime/process/shutdown.h"
 #include "runtime/task/task_options.h"
 #include "tests/compute_program/toy_run.h"
 #include "worker/program/external_program.h"
@@ -195,6 +197,27 @@ TEST(ComputeProgramTest, ACrashMakesTheBatchSuspect) {
   }
 }
 
+// The program has not received the next batch, so that batch is innocent.
+TEST(ComputeProgramTest, ADeathWithoutWorkMakesNoBatchSuspect) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"crashes_when_idle", "ended before the run was over (killed by SIGSEGV)"},
+      {"raises_when_idle", "toy.cc:6: a thread has failed"}};
+  for (const auto& [mode, why] : cases) {
+    Trained trained(mode);
+    ASSERT_TRUE(trained.status().ok()) << mode << " " << trained.status();
+    BatchResult result;
+    for (int64_t index = 0; index < 3; ++index) {
+      ASSERT_EQ(trained.Train(0, index, &result), absl::OkStatus()) << mode;
+    }
+    siginfo_t ended = {};
+    ASSERT_EQ(waitid(P_ALL, 0, &ended, WEXITED | WNOWAIT), 0);
+    const absl::Status status = trained.Train(0, 3, &result);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << status;
+    EXPECT_FALSE(IsBatchCrash(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(why)) << mode;
+  }
+}
+
 TEST(ComputeProgramTest, CannotWriteParametersOrChangeTheSizes) {
   for (const char* mode : {"maps_parameters_writable", "truncates"}) {
     Trained trained(mode);
@@ -294,6 +317,43 @@ TEST(ComputeProgramTest, OutlivesSignalsToAllProcesses) {
   Trained trained("signals_its_group");
   ASSERT_TRUE(trained.status().ok()) << trained.status();
   EXPECT_EQ(trained.TrainAll(), absl::OkStatus());
+}
+
+std::string ContentOf(const std::string& path) {
+  absl::StatusOr<std::string> text = ReadFile(*NewPosixFileSystem(), path);
+  return text.ok() ? *text : text.status().ToString();
+}
+
+// cluster.grace_seconds is 1 in these tests: it does not count for a run that is over.
+TEST(ComputeProgramTest, ContinuesBehindARunThatIsOver) {
+  Trained trained("continues");
+  ASSERT_TRUE(trained.status().ok()) << trained.status();
+  EXPECT_EQ(trained.TrainAll(), absl::OkStatus());
+  trained.inputs().finish(absl::OkStatus());
+  EXPECT_EQ(ContentOf(RunOf("continues").out() + "/logs/program-0.out"),
+            "the work behind the run is done\n");
+}
+
+TEST(ComputeProgramTest, IsKilledSoonBehindARunIfItsWorkerIsAskedToEnd) {
+  ShutdownNotification shutdown;
+  Trained trained("continues_for_ever", false, &shutdown);
+  ASSERT_TRUE(trained.status().ok()) << trained.status();
+  std::thread scheduler([&shutdown] {
+    absl::SleepFor(absl::Milliseconds(300));
+    shutdown.Request(SIGTERM);
+  });
+  const absl::Time began = absl::Now();
+  trained.inputs().finish(absl::OkStatus());
+  EXPECT_LT(absl::Now() - began, absl::Minutes(5)) << "an hour would be the limit";
+  scheduler.join();
+}
+
+TEST(ComputeProgramTest, IsKilledSoonBehindARunThatWasStopped) {
+  Trained trained("continues_for_ever");
+  ASSERT_TRUE(trained.status().ok()) << trained.status();
+  const absl::Time began = absl::Now();
+  trained.inputs().finish(absl::CancelledError("stopped on request"));
+  EXPECT_LT(absl::Now() - began, absl::Minutes(5));
 }
 
 TEST(ComputeProgramTest, IsAskedWithoutARun) {

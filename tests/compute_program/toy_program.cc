@@ -99,6 +99,9 @@ class ToyProgram {
       Compute(TakeWork());
     }
     if (mode_ == "explains_a_refusal") ExplainRefusal();
+    if (mode_ == "continues") usleep(2500000);
+    if (mode_ == "continues_for_ever") pause();
+    if (mode_ == "continues") std::puts("the work behind the run is done");
     return 0;
   }
 
@@ -371,6 +374,14 @@ class ToyProgram {
     }
     Send();
     if (mode_ == "ends_early" && work.number == 3) std::exit(0);
+    if (mode_ == "crashes_when_idle" && work.number == 3) {
+      std::signal(SIGSEGV, SIG_DFL);  // A sanitizer would end the program with a code.
+      raise(SIGSEGV);
+    }
+    if (mode_ == "raises_when_idle" && work.number == 3) {
+      Error(2, "toy.cc:6: a thread has failed", "Traceback:\n  line 6");
+      std::exit(1);
+    }
     if (mode_ == "closes_its_socket" && work.number == 3) {
       close(socket_);
       pause();

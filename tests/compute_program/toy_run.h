@@ -18,6 +18,7 @@
 #include "ml/data/prefetcher.h"
 #include "proto/v1/run_config.pb.h"
 #include "runtime/config/run_config.h"
+#include "runtime/process/shutdown.h"
 #include "runtime/task/task_options.h"
 #include "worker/program/program_inputs.h"
 #include "worker/replica/replica_program.h"
@@ -37,26 +38,30 @@ inline v1::RunConfig RunOf(const std::string& mode) {
   run.set_seed(3);
   ResolveDefaults(TaskCounts(), &run);
   run.mutable_cluster()->set_wait_seconds(20);
+  run.mutable_cluster()->set_grace_seconds(1);
   return run;
 }
 
 inline absl::StatusOr<ReplicaInputs> Load(const v1::RunConfig& run, FileSystem* files,
-                                          const Clock* clock, bool was_checked = false) {
+                                          const Clock* clock, bool was_checked = false,
+                                          ShutdownNotification* shutdown = nullptr) {
   TaskOptions options;
   options.run = run;
   options.was_checked = was_checked;
   options.file_system = files;
   options.clock = clock;
+  options.shutdown = shutdown;
   return LoadProgramInputs(&options);
 }
 
 // A toy program with two sets of parameters and two of contributions, like a replica's.
 class Trained {
  public:
-  explicit Trained(const std::string& mode, bool was_checked = false)
+  explicit Trained(const std::string& mode, bool was_checked = false,
+                   ShutdownNotification* shutdown = nullptr)
       : files_(NewPosixFileSystem()), run_(RunOf(mode)) {
     EXPECT_TRUE(files_->MakeDirectory(run_.out()).ok());
-    absl::StatusOr<ReplicaInputs> inputs = Load(run_, files_.get(), &clock_, was_checked);
+    absl::StatusOr<ReplicaInputs> inputs = Load(run_, files_.get(), &clock_, was_checked, shutdown);
     status_ = inputs.status();
     if (inputs.ok()) inputs_ = *std::move(inputs);
   }

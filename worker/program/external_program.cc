@@ -16,6 +16,7 @@
 #include "ml/optim/all_finite.h"
 #include "runtime/config/optimizer_groups.h"
 #include "runtime/process/child.h"
+#include "runtime/process/program_words.h"
 #include "worker/program/program_log.h"
 #include "worker/replica/asked_rows.h"
 #include "worker/replica/batch_crash.h"
@@ -45,6 +46,10 @@ constexpr char kReadOnly[] =
 constexpr absl::Duration kFailedGrace = absl::Seconds(1);
 // A program that has closed its socket ends soon; an interpreter may take some seconds.
 constexpr absl::Duration kCloseGrace = absl::Seconds(5);
+// A program that has not ended so long after its run may run for long; the launcher then says so.
+constexpr absl::Duration kUsualEnd = absl::Seconds(1);
+// The time between two looks whether the worker was asked to end.
+constexpr absl::Duration kLookPeriod = absl::Milliseconds(100);
 
 // The exit codes of shoal mean nothing for a program.
 std::string DescribeEnd(const ChildExit& exit) {
@@ -163,19 +168,45 @@ absl::StatusOr<std::vector<absl::Span<const float>>> ExternalProgram::InitialVal
 void ExternalProgram::Finish(FinishReason reason, const std::string& text) {
   if (conversation_.phase() == Phase::kEnded) return;
   conversation_.Finish(reason, text);
-  const absl::Time deadline =
-      options_.clock->Now() + (reason == FinishReason::kFailed ? kFailedGrace : options_.grace);
+  const absl::Time deadline = options_.clock->Now() + kFailedGrace;
   std::string ignored;
   while (!conversation_.output()->empty() &&
          channel_->Wait(deadline, conversation_.output(), &ignored) ==
              ProgramChannel::Event::kReceived) {
     ignored.clear();
   }
-  const ProgramEnd end = channel_->End(deadline);
+  End(reason);
+}
+
+void ExternalProgram::End(FinishReason reason) {
+  const absl::Time began = options_.clock->Now();
+  const bool is_over = reason == FinishReason::kOver;
+  absl::Time deadline = began + (reason == FinishReason::kFailed ? kFailedGrace
+                                 : is_over                       ? options_.after_run
+                                                                 : options_.grace);
+  bool is_announced = !is_over, was_asked = !is_over || options_.is_asked_to_end == nullptr;
+  // After a run that is over the program may do what it likes with the result.
+  while (is_over) {
+    const absl::Time now = options_.clock->Now();
+    if (!was_asked && options_.is_asked_to_end()) {
+      was_asked = true;
+      deadline = std::min(deadline, now + options_.grace);
+    }
+    if (channel_->AwaitEnd(std::min(deadline, now + kLookPeriod))) break;
+    if (now >= deadline) break;
+    if (is_announced || now < began + kUsualEnd) continue;
+    is_announced = true;
+    LOG(INFO) << "program: " << options_.name << kRunsAfterRun << "; this worker waits for it, "
+              << "for at most " << options_.after_run << ", and ends it at SIGTERM";
+  }
+  const ProgramEnd end = channel_->End(is_over ? options_.clock->Now() : deadline);
   // A program without a log was only asked what it declares, on the user's terminal.
   if (options_.log_file.empty()) return;
-  if (end.was_killed) {
-    LOG(INFO) << "program: " << options_.name << " had not ended in time and was killed";
+  if (end.was_killed && reason != FinishReason::kFailed) {
+    LOG(WARNING) << "program: " << options_.name << kKilledAfterRun << " after "
+                 << absl::FormatDuration(
+                        absl::Trunc(options_.clock->Now() - began, absl::Seconds(1)))
+                 << (is_over ? " behind the end of the run" : " in which it could end");
   } else if (!end.exit.ok() && reason != FinishReason::kFailed) {
     LOG(INFO) << "program: " << options_.name << " ended: " << DescribeEnd(end.exit);
   }
@@ -186,7 +217,7 @@ absl::Status ExternalProgram::Refuse(const absl::Status& why) {
   conversation_.Finish(FinishReason::kRefused, why.message());
   const absl::Time deadline = options_.clock->Now() + kCloseGrace;
   absl::Status answer;
-  while (answer.ok()) {
+  while (answer.ok() && options_.clock->Now() < deadline) {
     input_.clear();
     if (channel_->Wait(deadline, conversation_.output(), &input_) !=
         ProgramChannel::Event::kReceived) {
@@ -230,6 +261,20 @@ absl::Status ExternalProgram::TalkWhileIn(Phase phase, absl::Time deadline,
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status ExternalProgram::CheckIdle() {
+  input_.clear();
+  switch (channel_->Wait(absl::InfinitePast(), conversation_.output(), &input_)) {
+    case ProgramChannel::Event::kTimeout:
+      return absl::OkStatus();
+    case ProgramChannel::Event::kReceived: {
+      const absl::Status received = conversation_.Receive(input_, [](uint32_t) {});
+      return received.ok() ? received : Logged(received);
+    }
+    default:
+      return Ended();
+  }
 }
 
 std::string ExternalProgram::SeeLog() const {
@@ -360,6 +405,7 @@ absl::Status ExternalProgram::Train(const TrainArguments& arguments, BatchResult
   }
   work.examples = examples_;
   is_evaluating_ = false;
+  RETURN_IF_ERROR(CheckIdle());
   conversation_.Start(work);
   announced_.erase(std::remove(announced_.begin(), announced_.end(), work.batch), announced_.end());
   AnnounceExpected();
@@ -389,6 +435,7 @@ absl::Status ExternalProgram::Evaluate(const LoadedBatch& batch,
   work.parameter_set = parameters[0] == memory_->parameters(1, 0) ? 1 : 0;
   work.examples = examples_;
   is_evaluating_ = true;
+  RETURN_IF_ERROR(CheckIdle());
   conversation_.Start(work);
   RETURN_IF_ERROR(TalkUntilDone([](uint32_t) {}));
   SetResult(work, result);

@@ -4,6 +4,7 @@
 #define SHOAL_WORKER_PROGRAM_EXTERNAL_PROGRAM_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,6 +40,10 @@ class ExternalProgram : public ReplicaProgram {
     ProgramWelcome welcome;
     absl::Duration patience;  // The longest time until the program is ready.
     absl::Duration grace;     // The longest time for the program to end after FINISH.
+    // The same after the FINISH of a run that is over, unless is_asked_to_end() is true meanwhile.
+    absl::Duration after_run;
+    std::function<bool()>
+        is_asked_to_end;  // Returns whether this worker was asked to end; may be null.
     // The program of this run has started before, so a fault of its surroundings that keeps it from
     // starting now is temporary.
     bool has_started_before = false;
@@ -110,6 +115,8 @@ class ExternalProgram : public ReplicaProgram {
 
   // The number of variables that are not tables. They come first.
   size_t num_arrays() const { return declaration().variables.size(); }
+  // Returns why a program that has no work cannot get any: it has ended, or reported an error.
+  absl::Status CheckIdle();
   // Talks with the program until it has computed its work.
   absl::Status TalkUntilDone(absl::FunctionRef<void(uint32_t)> on_final);
   // Gives the program the rows that it asks for.
@@ -119,6 +126,8 @@ class ExternalProgram : public ReplicaProgram {
   // Talks with the program until the conversation leaves the phase.
   absl::Status TalkWhileIn(ProgramConversation::Phase phase, absl::Time deadline,
                            absl::FunctionRef<void(uint32_t)> on_final);
+  // Ends the program after its FINISH, and kills it if it has not ended in time.
+  void End(FinishReason reason);
   std::string SeeLog() const;
   absl::Status Ended();
   absl::Status Logged(const absl::Status& status) const;

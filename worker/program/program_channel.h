@@ -30,6 +30,9 @@ class ProgramChannel {
   // Deadlines are times of the clock that the channel was made with.
   virtual Event Wait(absl::Time deadline, std::string* output, std::string* input) = 0;
 
+  // Waits until the program has ended, at most until the deadline; returns whether it has.
+  virtual bool AwaitEnd(absl::Time deadline) = 0;
+
   // Ends the program: waits until the deadline for it to end by itself, then kills its process
   // group.
   virtual ProgramEnd End(absl::Time deadline) = 0;

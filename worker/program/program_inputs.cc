@@ -1,6 +1,7 @@
 #include "worker/program/program_inputs.h"
 
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -22,6 +23,7 @@
 #include "runtime/config/program_settings.h"
 #include "runtime/config/run_config.h"
 #include "runtime/config/stop_times.h"
+#include "runtime/process/shutdown.h"
 #include "runtime/task/task_options.h"
 #include "worker/program/external_program.h"
 #include "worker/program/program_gpus.h"
@@ -76,6 +78,7 @@ struct StartOptions {
   std::optional<std::string> gpus;  // The value of kVisibleGpus; nullopt: the inherited one.
   bool has_started_before = false;
   const Clock* clock = nullptr;
+  std::function<bool()> is_asked_to_end;
 };
 
 // A program that has started before in this run is there, so what keeps it from starting now is
@@ -112,6 +115,8 @@ absl::StatusOr<std::unique_ptr<ExternalProgram>> StartProgram(const v1::RunConfi
   // Less than the time for which the chief waits for the worker: this error names the program.
   options.patience = kPartOfWait * absl::Seconds(run.cluster().wait_seconds());
   options.grace = ComputeStopTimes(run).drain;
+  options.after_run = kProgramAfterRun;
+  options.is_asked_to_end = start.is_asked_to_end;
   return ExternalProgram::Create(std::move(options), std::move(memory), *std::move(channel));
 }
 
@@ -204,6 +209,9 @@ absl::StatusOr<ReplicaInputs> LoadProgramInputs(TaskOptions* options) {
   start.log_file = log_file;
   start.has_started_before = options->was_checked || HasTrained(run.out(), file_system);
   start.clock = options->clock;
+  if (options->shutdown != nullptr) {
+    start.is_asked_to_end = [shutdown = options->shutdown] { return shutdown->requested(); };
+  }
   const std::vector<std::string> gpus = GpusHere(*file_system, std::getenv(kVisibleGpus));
   start.gpus =
       GpusOfProgram(run.deployment(), options->local_worker, options->given_num_replicas, gpus);

@@ -241,14 +241,20 @@ ProgramChannel::Event ProgramProcess::Wait(absl::Time deadline, std::string* out
   }
 }
 
-ProgramEnd ProgramProcess::End(absl::Time deadline) {
-  if (end_.has_value()) return *end_;
-  end_.emplace();
-  end_->was_killed = true;
+bool ProgramProcess::AwaitEnd(absl::Time deadline) {
+  if (end_.has_value()) return true;
   do {
     pollfd ended = {process_.get(), POLLIN, 0};
-    if (poll(&ended, 1, PollTimeout(deadline, clock_->Now())) > 0) end_->was_killed = false;
-  } while (end_->was_killed && clock_->Now() < deadline);
+    if (poll(&ended, 1, PollTimeout(deadline, clock_->Now())) > 0) return true;
+  } while (clock_->Now() < deadline);
+  return false;
+}
+
+ProgramEnd ProgramProcess::End(absl::Time deadline) {
+  if (end_.has_value()) return *end_;
+  const bool has_ended = AwaitEnd(deadline);
+  end_.emplace();
+  end_->was_killed = !has_ended;
   kill(pid_, SIGKILL);  // No other process can have its number before waitpid.
   group_->Kill();       // Processes that it started may live.
   int status = 0;

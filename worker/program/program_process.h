@@ -47,6 +47,7 @@ class ProgramProcess : public ProgramChannel {
   pid_t pid() const { return pid_; }
 
   Event Wait(absl::Time deadline, std::string* output, std::string* input) override;
+  bool AwaitEnd(absl::Time deadline) override;
   ProgramEnd End(absl::Time deadline) override;
 
  private:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import atexit
 import collections
 import contextlib
+import difflib
 import hashlib
+import inspect
 import multiprocessing
 import os
 import random
 import signal
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -61,6 +63,30 @@ def fingerprint(data: Any) -> int:
         for tensor in data.tensors:
             value = zlib.crc32(np.ascontiguousarray(tensor.detach().cpu().numpy()).tobytes(), value)
     return value or 1
+
+
+# The options of DataLoader that have no meaning where the run chooses the examples.
+_ORDER = ("shuffle", "sampler", "batch_sampler", "drop_last", "generator", "in_order")
+
+
+def check_loader_options(options: dict[str, Any], num_workers: int, own: Iterable[str]) -> None:
+    """Refuses what DataLoader does not know or what has no effect. own: the options that are not passed on to it."""
+    for option in _ORDER:
+        if option in options:
+            raise ProgramError(
+                f"{option} has no place here: Shoal chooses the order of the examples, by the run's seed"
+            )
+    known = set(inspect.signature(DataLoader).parameters) - {*_ORDER, *own, "dataset", "self"}
+    for option, value in options.items():
+        if option not in known:
+            near = difflib.get_close_matches(option, [*own, *known], 1)
+            meant = f"; did you mean {near[0]}?" if near else ": neither it nor DataLoader has one"
+            raise ProgramError(f"batches() has no option {option!r}{meant}")
+        if num_workers == 0 and value:
+            raise ProgramError(
+                f"{option} is for the processes that read ahead, and num_workers is 0; give num_workers=…, or leave "
+                f"{option} out"
+            )
 
 
 class Request(list[int]):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from typing import Union
+from typing import Any, Union
 
 import torch
 
@@ -12,13 +13,14 @@ from shoal.errors import ProgramError
 from shoal.run import Run
 from shoal.torch.model import Models, named_models, tensors_of
 
+_TRIES = 5  # So many newer files are tried if the newest one is removed.
+
 
 def load(run: Union[Run, str], model: Models) -> None:
     """Sets a model's parameters and buffers to those of a run, a run's directory, or a safetensors file."""
     if isinstance(run, str) and not os.path.isfile(run):
         run = Run(run)
-    path = run if isinstance(run, str) else run.model_file()
-    values = _safetensors.read(path)
+    path, values = _read(run)
     wanted = {
         entry.name: entry.tensor
         for entry in tensors_of(named_models(model))
@@ -35,3 +37,17 @@ def load(run: Union[Run, str], model: Models) -> None:
             if tuple(tensor.shape) != values[name].shape:
                 raise ProgramError(f"{path}: {name} has the shape {values[name].shape}, not {tuple(tensor.shape)}")
             tensor.copy_(torch.from_numpy(values[name].copy()))
+
+
+def _read(run: Union[Run, str]) -> tuple[str, dict[str, Any]]:
+    """Returns the path of the file and its arrays. A run that trains may remove the file before it is opened."""
+    if isinstance(run, str):
+        return run, _safetensors.read(run)
+    for _ in range(_TRIES):
+        path = run.model_file()
+        with contextlib.suppress(FileNotFoundError):
+            return path, _safetensors.read(path)
+    raise ProgramError(
+        f"{path} was removed before it could be read, as the {_TRIES - 1} before it; keep more checkpoints: "
+        "--set=checkpoint.keep=N"
+    )

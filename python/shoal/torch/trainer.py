@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any, Optional, Union
 
 import numpy as np
 import torch
+from torch.nn.modules.dropout import _DropoutNd
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from shoal import optimizers
@@ -126,7 +128,8 @@ class Trainer:
     ) -> Iterator[Any]:
         """Yields the batches that this worker computes, and blocks of the test data to evaluate, until the run is over.
 
-        train, test: map-style data sets. num_workers: processes that read ahead. loader_options: of DataLoader.
+        train, test: map-style data sets. num_workers: processes that read ahead. loader_options: of DataLoader,
+            such as pin_memory, timeout and worker_init_fn; they are for these processes, and refused without them.
         keys: returns for a batch the keys of all its look-ups, {table: keys, or a list of keys}. Their rows are there
             when the batch is yielded, and the rows of the next batch are asked for together with its parameters.
         During an evaluation the models are in eval mode, and step() only reports.
@@ -139,11 +142,7 @@ class Trainer:
         data.check_data_set(train, "the training data")
         if test is not None:
             data.check_data_set(test, "the test data")
-        for option in ("shuffle", "sampler", "batch_sampler", "drop_last", "generator"):
-            if option in loader_options:
-                raise ProgramError(
-                    f"{option} has no place here: Shoal chooses the order of the examples, by the run's seed"
-                )
+        data.check_loader_options(loader_options, num_workers, _OPTIONS_OF_BATCHES)
         if keys is not None and not callable(keys):
             raise ProgramError(
                 f"keys is a {type(keys).__name__}; it must be a function that returns the keys of a batch, "
@@ -180,6 +179,8 @@ class Trainer:
             (scores, labels).
         """
         work = self._open("step()")
+        if not work.is_training:
+            self._check_modes()
         size = len(work.indices)
         if loss is None and self._covered < size:
             raise ProgramError("step() needs the loss of the batch: trainer.step(loss)")
@@ -309,6 +310,7 @@ class Trainer:
 
         handles = [*self._hooks, register_optimizer_step_pre_hook(refuse)]
         self._modes = [(m, m.training) for model in self._models.values() for m in model.modules()]
+        self._paths = [(p + n, m) for p, model in self._models.items() for n, m in model.named_modules()]
         self._is_first = True
         try:
             yield
@@ -441,6 +443,16 @@ class Trainer:
         self._rows.contribute()
         self._memory.finish()  # DONE makes the rest final.
 
+    def _check_modes(self) -> None:
+        """In an evaluation: dropout alone may train, as for estimates of uncertainty, which model.train() is not."""
+        for path, module in self._paths:
+            if module.training and not isinstance(module, _DropoutNd):
+                name = f"the module {path}" if path else "the model"
+                raise ProgramError(
+                    f"{name} is in training mode in an evaluation, which it would spoil; call no train() in the loop: "
+                    "trainer.batches() sets the mode for each batch"
+                )
+
     def _check_model(self, work: Work) -> None:
         assert self._memory is not None
         if self._taken_over is not None:
@@ -487,6 +499,12 @@ class Trainer:
                 raise ProgramError(f"{work} ended without trainer.step(loss); call it once for every batch")
         work.indices, work.seed = real
         self._rehearsal.is_running = False
+
+
+_OPTIONS_OF_BATCHES = [
+    name for name, option in inspect.signature(Trainer.batches).parameters.items()
+    if name != "self" and option.kind is not option.VAR_KEYWORD
+]  # fmt: skip
 
 
 def computation_of(device: Any) -> str:

@@ -17,6 +17,8 @@ from shoal import _safetensors
 PYTHON = Path(shoal.__file__).parents[1]
 LINEAR = str(PYTHON / "examples/linear_numpy.py")
 SAME_STEPS = ["--replicas_to_aggregate=2"]
+SLICE = 256  # Elements of a slice with SMALL_SLICES.
+SMALL_SLICES = "--set=cluster.slice_bytes=1024"
 
 # The beginning of programs that wait at the step $HOLD_AT while the file $HOLD is there: on a busy machine a run would
 # be over before a test has found the process that it kills.
@@ -194,6 +196,22 @@ def test_a_worker_and_a_ps_that_are_killed_change_no_byte(slow, tmp_path, refere
     assert not list(programs(run, 0)) + list(programs(run, 1))
 
 
+def check_ledger(run, examples):
+    """Each example has counted twice, in the slice of its element, and both parameter servers have slices."""
+    ledger = _safetensors.read(run.model_file())["ledger"]
+    wrong = {}
+    for begin in range(0, examples, SLICE):
+        part = ledger[begin : begin + SLICE]
+        if (part != 2).any():
+            wrong[begin // SLICE] = {begin + i: part[i] for i in np.flatnonzero(part != 2)[:5]}
+    assert not wrong, f"slice -> {{example: how often it counted}}: {wrong}"
+    shards = sorted(Path(run.model_file()).parent.glob("shard-*-of-00002.safetensors"))
+    slices = [array.size for shard in shards for array in _safetensors.read(str(shard)).values()]
+    assert len(shards) == 2
+    assert all(_safetensors.read(str(shard)) for shard in shards), "one parameter server holds everything"
+    assert max(slices) <= SLICE
+
+
 def test_an_asynchronous_run_counts_every_batch_once(tmp_path):
     """A ledger: each example adds 1 to an element of its own, while programs are killed."""
     path = tmp_path / "ledger.py"
@@ -210,13 +228,90 @@ for work in worker:
     work.gradients["ledger"] = gradient
     work.done(0.0)
 """)
-    run = shoal.launch(str(path), ps=2, workers=2, out=str(tmp_path / "run"), flags=["--nosync_replicas"])
+    run = shoal.launch(str(path), ps=2, workers=2, out=str(tmp_path / "run"), flags=["--nosync_replicas", SMALL_SLICES])
     for step, worker in ((10, 0), (60, 1), (120, 0)):
         wait_for_step(run, step)
         for process in programs(run, worker):
             os.kill(process, signal.SIGKILL)
     run.wait(120)
-    np.testing.assert_array_equal(_safetensors.read(run.model_file())["ledger"], np.full(400, 2, np.float32))
+    check_ledger(run, 400)
+
+
+# Continues behind the loop for longer than the run's cluster.grace_seconds.
+CONTINUES = """\
+import sys, time
+import numpy as np
+import shoal
+worker = shoal.Worker()
+worker.declare([shoal.Variable("w", (4,))], examples=40, optimizer=shoal.SGD(1.0), batch_size=10, epochs=1)
+for work in worker:
+    work.gradients["w"] = np.ones(4)
+    work.done(0.0)
+time.sleep(float(sys.argv[1]))
+open(f"{worker.directory}/done-{worker.index}", "w").close()
+"""
+
+
+def test_the_code_behind_the_loop_may_take_longer_than_a_stop(tmp_path):
+    path = tmp_path / "continues.py"
+    path.write_text(CONTINUES)
+    run = shoal.launch(str(path), ps=2, workers=2, args=["5"], out=str(tmp_path / "run"), flags=["--grace_seconds=1"])
+    assert run.wait(120)["status"] == "finished"
+    output = Path(run.directory, "launch.log").read_text()
+    assert Path(run.directory, "done-0").exists(), output
+    assert Path(run.directory, "done-1").exists(), output
+    assert "continues.py continues after the end of the run" in output
+    assert "killed" not in output
+    assert not list(programs(run, 0)) + list(programs(run, 1))
+
+
+# A model that takes a while to export.
+LARGE = """\
+import numpy as np
+import shoal
+from shoal import _safetensors
+worker = shoal.Worker()
+shape = (16 << 20,)
+worker.declare([shoal.Variable("w", shape, np.ones(shape, np.float32))], examples=60, optimizer=shoal.SGD(1.0),
+               batch_size=10, epochs=1)
+for work in worker:
+    work.gradients["w"] = np.full(shape, 0.5, np.float32)
+    work.done(0.0)
+run = shoal.Run(worker.directory)
+values = _safetensors.read(run.model_file())["w"]
+print("exported", values[0], values[-1], run.model_file(), flush=True)
+"""
+
+
+@pytest.mark.parametrize("flags", [[], ["--nosync_replicas"]])
+def test_the_final_model_is_there_behind_the_loop(tmp_path, flags):
+    path = tmp_path / "large.py"
+    path.write_text(LARGE)
+    run = shoal.launch(str(path), ps=2, workers=2, out=str(tmp_path / "run"), flags=[*flags, "--save_every=2"])
+    steps = run.wait(180)["steps"]
+    for number in (0, 1):
+        words = Path(run.directory, f"logs/program-{number}.out").read_text().split()
+        expected = str(1 - steps * 0.5)
+        assert words[:3] == ["exported", expected, expected], Path(run.directory, "launch.log").read_text()
+        assert words[3] == run.model_file()
+
+
+def test_an_interrupt_ends_the_code_behind_the_loop_and_says_so(tmp_path):
+    path = tmp_path / "continues.py"
+    path.write_text(CONTINUES)
+    run = shoal.launch(
+        str(path), ps=1, workers=2, args=["3000"], out=str(tmp_path / "run"), flags=["--grace_seconds=1"]
+    )
+    end = time.monotonic() + 120
+    log = Path(run.directory, "launch.log")
+    while log.read_text().count("continues after the end of the run") < 1:
+        assert time.monotonic() < end, log.read_text()
+        time.sleep(0.05)
+    run._process.terminate()
+    assert run.wait(60)["status"] == "finished"
+    assert "continues.py was killed" in log.read_text(), log.read_text()
+    assert not Path(run.directory, "done-0").exists()
+    assert not list(programs(run, 0)) + list(programs(run, 1))
 
 
 def test_a_run_is_stopped_and_continues(slow, tmp_path, reference):

@@ -180,6 +180,11 @@ class Stream(IterableDataset):
         ([1.0], {"test": Stream()}, "the test data is a Stream"),
         ([1.0], {"shuffle": True}, "shuffle has no place here: Shoal chooses the order"),
         ([1.0], {"drop_last": True}, "drop_last has no place here"),
+        ([1.0], {"in_order": False}, "in_order has no place here"),
+        ([1.0], {"batch_sise": 8}, "batches() has no option 'batch_sise'; did you mean batch_size?"),
+        ([1.0], {"pin_memry": True}, "batches() has no option 'pin_memry'; did you mean pin_memory?"),
+        ([1.0], {"num_workers": 1, "zzz": 1}, "batches() has no option 'zzz': neither it nor DataLoader has one"),
+        ([1.0], {"pin_memory": True}, "pin_memory is for the processes that read ahead, and num_workers is 0"),
         ([1.0], {"batch_size": 0}, "batch_size is 0; it must be a whole number"),
     ],
 )

@@ -42,3 +42,17 @@ def test_variables_of_another_model_are_refused(tmp_path):
         shoal.torch.load(path, model()[:1])
     with pytest.raises(shoal.ProgramError, match=r"1.weight has the shape \(4,\), not \(5,\)"):
         shoal.torch.load(path, nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(5)))
+
+
+def test_a_file_that_a_live_run_removes_is_replaced_by_the_next_one(tmp_path, monkeypatch):
+    arrays = arrays_of(model())
+    path = write(tmp_path / "newer", arrays)
+    run = shoal.Run(str(tmp_path))
+    names = iter([str(tmp_path / "removed"), path])
+    monkeypatch.setattr(run, "model_file", lambda: next(names))
+    loaded = model()
+    shoal.torch.load(run, loaded)
+    np.testing.assert_array_equal(loaded[0].weight.detach().numpy(), arrays["0.weight"])
+    monkeypatch.setattr(run, "model_file", lambda: str(tmp_path / "removed"))
+    with pytest.raises(shoal.ProgramError, match="was removed before it could be read"):
+        shoal.torch.load(run, model())

@@ -139,6 +139,49 @@ def test_a_misuse_in_the_loop_has_one_message_with_file_and_line(name):
     _expect(program, _one_batch, message)
 
 
+def whole_model(model):
+    model.train()
+
+
+def a_part(model):
+    model[0].train()
+
+
+def its_dropout(model):
+    model[3].train()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (whole_model, "the model is in training mode in an evaluation, which it would spoil"),
+        (a_part, "the module 0 is in training mode in an evaluation"),
+        (its_dropout, None),  # An estimate of uncertainty.
+    ],
+)
+def test_an_evaluation_in_training_mode_is_refused(change, message):
+    def program(worker):
+        model = nn.Sequential(*mlp(), nn.Dropout(0.5))
+        trainer = shoal.torch.Trainer(worker, model, shoal.SGD(0.1))
+        for batch in trainer.batches(DATA, batch_size=8, test=DATA):
+            change(model)
+            usual(trainer, model, batch)
+
+    def scenario(fake):
+        values = fake.handshake()
+        fake.train(values, range(8))
+        try:
+            fake.evaluate(values, range(8))
+        except Exception:  # noqa: BLE001 - the program's error is the one that counts
+            return
+        fake.finish()
+
+    if message is None:
+        play(program, scenario)
+    else:
+        _expect(program, scenario, message)
+
+
 def test_a_buffer_that_is_named_becomes_a_variable():
     def program(worker):
         model = Counting("float")
