@@ -185,7 +185,7 @@ class Pipeline:
         self._inside: collections.deque[Optional[Key]] = collections.deque()
         self._ready: collections.OrderedDict[Key, Any] = collections.OrderedDict()
         self._limit = 2 * num_workers * prefetch_factor
-        loader = DataLoader(
+        loader: DataLoader[Any] = DataLoader(
             reader,  # type: ignore[arg-type,unused-ignore]
             batch_sampler=self,  # type: ignore[arg-type,unused-ignore]
             collate_fn=_as_read,

@@ -468,7 +468,8 @@ class Trainer:
                     f"requires_grad of {name} has changed; freeze parameters before trainer.batches() begins"
                 )
         for entry in self._buffers:
-            if entry.owner._buffers.get(entry.attribute) is not entry.tensor:
+            current: Any = entry.owner._buffers.get(entry.attribute)
+            if current is not entry.tensor:
                 raise ProgramError(
                     f"the buffer {entry.name} was replaced by another tensor; write into it: buffer.copy_(…)"
                 )
