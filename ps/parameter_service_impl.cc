@@ -139,7 +139,7 @@ absl::StatusOr<std::unique_ptr<PartitionedStore>> ParameterServiceImpl::Load(
   const MemoryNeed need = ComputeNeed(request, plan, bounds, *store);
   RETURN_IF_ERROR(CheckMemory(need, bounds));
   if (options_.on_memory != nullptr) options_.on_memory(request, need, bounds);
-  // What is free changes while rows are loaded, here and by other processes.
+  // The limit is read each time: this load and other processes change what is free.
   const auto check_tables = [&](bool are_all) {
     return CheckTables(need, store->TablesInUse(),
                        ComputeMemoryBounds(options_.ps_memory, ReadMemoryLimit()), are_all);

@@ -57,7 +57,7 @@ TEST(TableMemoryTest, AReportHasEveryTableAndAddsThemToTheOtherNeeds) {
   EXPECT_EQ(report.tables(1).rows(), 7u);
 }
 
-// Without --ps_memory the limit is the machine's. Four ps that grow on it share the memory.
+// Without --ps_memory the machine sets the limit, and several ps that grow on it share its memory.
 TEST(TableMemoryTest, TheLimitIsAtMostWhatThePsUsesAndWhatIsFreeWithEachReport) {
   MemoryLimit kernel{1000 * kMebibyte, "the machine", 1000 * kMebibyte};
   TableMemory memory([&kernel] { return kernel; });

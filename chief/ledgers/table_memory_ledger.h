@@ -51,8 +51,8 @@ class TableMemoryLedger {
     v1::PsMemory memory;         // the newest report
     std::deque<Sample> samples;  // reports of the last seconds, the oldest first; never empty
 
-    // How fast its room, what it may still use, becomes less: because it grows, or because other
-    // processes take the memory of its machine.
+    // Returns how fast the room of the ps shrinks: its tables grow, or other processes take the
+    // memory of its machine.
     double BytesPerSecond() const;
     double RowsPerSecond(const std::string& table) const;
     // The part of the limit that is used.

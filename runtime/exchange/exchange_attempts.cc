@@ -64,7 +64,7 @@ void ExchangeAttempts::FillRequest(const v1::Identity& sender, uint64_t receiver
   *request_->mutable_identity() = sender;
   request_->set_receiver_incarnation(receiver_incarnation);
   call->payloads.clear();
-  uint64_t bytes = 0;  // of this request's payloads and of the values that its reply has
+  uint64_t bytes = 0;  // those of the payloads, and of the values in the reply
   ChooseParts();
   const bool pulls = exchange_.pull && !asks_for_room_ && !(has_more_ && sent_pulls_.empty());
   if (pulls) AddPulls(with_checksums, call);

@@ -17,8 +17,9 @@ namespace {
 
 // A table may have hundreds of buckets with a few rows each.
 constexpr size_t kFirstCapacity = 32;
-// Arrays that have more entries are mapped pages of their own.
-constexpr size_t kMostOfHeap = 4096;
+// Arrays that have more entries, and need more than a page, are mapped: growing ones of hundreds of
+// buckets would leave holes in the heap.
+constexpr size_t kMostOfHeap = 256;
 constexpr size_t kMovedPerInsertion = 16;
 constexpr size_t kGroup = 32;
 // The entries of a piece of old memory, 2 MiB, that the system gets back at once.

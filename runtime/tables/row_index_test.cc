@@ -133,7 +133,7 @@ TEST(RowIndexTest, AnEmptyIndexTakesNoMemory) {
 TEST(RowIndexTest, AFullScanMeetsEveryKey) {
   RowIndex index;
   for (uint64_t key = 0; key < 5000; ++key) index.Insert(key, 0, 1);
-  // Until the index has grown, and its old part is empty: a scan does not look there.
+  // A scan does not look into the old part, which is empty after the next growth.
   for (uint64_t bytes = 0; index.bytes() >= bytes;) {
     bytes = index.bytes();
     index.Insert(index.size(), 0, 1);

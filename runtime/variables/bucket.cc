@@ -304,25 +304,38 @@ void Bucket::RemoveSomeIdle(size_t num_entries, uint64_t oldest_readable) {
   idle_.clear();
 }
 
+// Three waits for memory overlap: while the rows of a group are copied, those of the next group are
+// on their way, and the index entries of the one after it.
 void Bucket::Read(uint64_t version, bool is_previous, absl::Span<const uint64_t> keys,
                   float* values) const {
   constexpr size_t kGroup = 32;
-  const RowIndex::Entry* entries[kGroup];
-  size_t found = 0;
-  for (size_t begin = 0; begin < keys.size(); begin += kGroup) {
-    const size_t n = std::min(kGroup, keys.size() - begin);
-    rows_->index.Find(keys.subspan(begin, n), entries);
-    for (size_t i = 0; i < n; ++i) {
-      if (entries[i] != nullptr && entries[i]->has_row()) {
-        __builtin_prefetch(rows_->slabs[entries[i]->row()]);
-      }
+  const RowIndex::Entry* entries[2][kGroup];
+  const size_t row_bytes = dim_ * sizeof(float);
+  const auto find = [&](size_t begin, const RowIndex::Entry** found) {
+    const absl::Span<const uint64_t> group = keys.subspan(begin, kGroup);
+    rows_->index.Find(group, found);
+    for (size_t i = 0; i < group.size(); ++i) {
+      if (found[i] == nullptr || !found[i]->has_row()) continue;
+      const char* const row = reinterpret_cast<const char*>(rows_->slabs[found[i]->row()]);
+      for (size_t at = 0; at < row_bytes; at += 64) __builtin_prefetch(row + at);
+      __builtin_prefetch(row + row_bytes - 1);  // A row need not begin at a line.
     }
+  };
+  size_t num_found = 0;
+  if (!keys.empty()) find(0, entries[0]);
+  for (size_t begin = 0, g = 0; begin < keys.size(); begin += kGroup, ++g) {
+    const size_t n = std::min(kGroup, keys.size() - begin);
+    const size_t next = begin + n;
+    if (next + kGroup < keys.size()) {
+      rows_->index.Prefetch(keys.subspan(next + kGroup, kGroup));
+    }
+    if (next < keys.size()) find(next, entries[(g + 1) % 2]);
     for (size_t i = 0; i < n; ++i) {
       const uint64_t key = keys[begin + i];
+      const RowIndex::Entry* const entry = entries[g % 2][i];
       const float* row = nullptr;
-      if (entries[i] != nullptr && entries[i]->has_row() &&
-          !rows_->IsIdle(entries[i]->stamp, version)) {
-        row = rows_->slabs[entries[i]->row()];
+      if (entry != nullptr && entry->has_row() && !rows_->IsIdle(entry->stamp, version)) {
+        row = rows_->slabs[entry->row()];
       }
       if (is_previous) {
         const RowIndex::Entry* const touched = undo_.index.Find(key);
@@ -332,12 +345,12 @@ void Bucket::Read(uint64_t version, bool is_previous, absl::Span<const uint64_t>
       if (row == nullptr) {
         updater_.FillInitialValue(key, value);
       } else {
-        ++found;
-        std::memcpy(value, row, dim_ * sizeof(float));
+        ++num_found;
+        std::memcpy(value, row, row_bytes);
       }
     }
   }
-  counts_->AddReads(keys.size(), found);
+  counts_->AddReads(keys.size(), num_found);
 }
 
 const float* Bucket::ReadUndo(size_t place, uint64_t version) const {
