@@ -57,7 +57,7 @@ TEST(TableMemoryTest, AReportHasEveryTableAndAddsThemToTheOtherNeeds) {
   EXPECT_EQ(report.tables(1).rows(), 7u);
 }
 
-// Without --ps_memory the machine sets the limit, and several ps that grow on it share its memory.
+// The machine sets the limit of a ps without --ps_memory, and several ps that grow on it share it.
 TEST(TableMemoryTest, TheLimitIsAtMostWhatThePsUsesAndWhatIsFreeWithEachReport) {
   MemoryLimit kernel{1000 * kMebibyte, "the machine", 1000 * kMebibyte};
   TableMemory memory([&kernel] { return kernel; });
