@@ -332,10 +332,10 @@ void Bucket::Read(uint64_t version, bool is_previous, absl::Span<const uint64_t>
     if (next < keys.size()) find(next, entries[(g + 1) % 2]);
     for (size_t i = 0; i < n; ++i) {
       const uint64_t key = keys[begin + i];
-      const RowIndex::Entry* const entry = entries[g % 2][i];
+      const RowIndex::Entry* const stored = entries[g % 2][i];
       const float* row = nullptr;
-      if (entry != nullptr && entry->has_row() && !rows_->IsIdle(entry->stamp, version)) {
-        row = rows_->slabs[entry->row()];
+      if (stored != nullptr && stored->has_row() && !rows_->IsIdle(stored->stamp, version)) {
+        row = rows_->slabs[stored->row()];
       }
       if (is_previous) {
         const RowIndex::Entry* const touched = undo_.index.Find(key);

@@ -64,8 +64,8 @@ CHANGES = {
     ],
     "runtime/variables/bucket.cc": [
         (
-            "IsIdle(entries[i]->stamp, version)",
-            """IsIdle(entries[i]->stamp,
+            "IsIdle(stored->stamp, version)",
+            """IsIdle(stored->stamp,
                          version > 0 && IsBroken("a row expires a version late") ? version - 1
                                                                                  : version)""",
         ),
