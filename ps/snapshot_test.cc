@@ -387,8 +387,7 @@ TEST(SnapshotTest, AShardHasTheRowsOfItsVersionWheneverItIsWritten) {
   }
 }
 
-// The chief may publish a checkpoint long after its shards were written, or never. A shard
-// continues only those that cannot be removed before it is published.
+// A shard continues only checkpoints that cannot be removed before it is published itself.
 TEST(SnapshotTest, AShardContinuesPublishedOnes) {
   FaultyFileSystem disk;
   Cluster run(&disk, 2);

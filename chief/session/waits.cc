@@ -234,8 +234,11 @@ bool Waits::CheckStop(absl::Time now) {
                          ? absl::StrCat(", so the last checkpoint is of step ", step)
                          : ""));
     context_.phases.EndSteps();
+    has_given_steps_up_ = true;
   }
-  const bool needs_a_step = context_.phases.phase() == v1::RunState::PHASE_TRAINING &&
+  // Workers that live may complete the step that some slices lack.
+  const bool needs_a_step = !has_given_steps_up_ &&
+                            context_.phases.phase() == v1::RunState::PHASE_TRAINING &&
                             context_.EndsWithoutSteps() && !context_.mode->CanReachCut();
   steps_deadline_ =
       needs_a_step ? std::min(steps_deadline_, now + kLastContributions) : absl::InfiniteFuture();

@@ -66,6 +66,8 @@ class Waits {
   const Admission& admission_;
   const Roster& roster_;
   absl::Time stop_deadline_ = absl::InfiniteFuture();  // Finite once the run is interrupted.
+  // A stop waited too long for the next step, so its checkpoint is of the newest complete one.
+  bool has_given_steps_up_ = false;
   // Finite while the last checkpoint needs another step and no worker computes it.
   absl::Time steps_deadline_ = absl::InfiniteFuture();
   Kind kind_ = Kind::kNone;
