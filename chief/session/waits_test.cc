@@ -18,7 +18,19 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-using WaitsTest = TrainingSessionTest;
+class WaitsTest : public TrainingSessionTest {
+ protected:
+  // Trains up to the step, which all slices have reached, and stops the run.
+  void StopAtStep(uint64_t step) {
+    StartTraining();
+    ReportStepsUpTo(step);
+    for (uint64_t& version : ps_versions_) version = step;
+    answer_cuts_ = true;
+    v1::RequestStopRequest stop;
+    stop.set_stop(true);
+    EXPECT_EQ(*session_->RequestStop(now_, stop), step + 2);
+  }
+};
 
 TEST_F(WaitsTest, AWaitForTasksToRegisterNamesThemAndEnds) {
   Register(v1::JOB_PS, 0);
@@ -172,13 +184,7 @@ TEST_F(WaitsTest, AStopWithoutANewCheckpointNamesTheLastOne) {
 }
 
 TEST_F(WaitsTest, AStopDuringAnEndlessBatchMakesItsCheckpointOfTheNewestCompleteStep) {
-  StartTraining();
-  ReportStepsUpTo(3);
-  for (uint64_t& version : ps_versions_) version = 3;
-  answer_cuts_ = true;
-  v1::RequestStopRequest stop;
-  stop.set_stop(true);
-  EXPECT_EQ(*session_->RequestStop(now_, stop), 5u);
+  StopAtStep(3);
   PassTime(9, all_);
   EXPECT_EQ(cut_versions_.back(), 5u);
   PassTime(3, all_);
@@ -194,13 +200,7 @@ TEST_F(WaitsTest, AStopDuringAnEndlessBatchMakesItsCheckpointOfTheNewestComplete
 }
 
 TEST_F(WaitsTest, AStopWaitsForStepsThatAreCompletedSlowly) {
-  StartTraining();
-  ReportStepsUpTo(3);
-  for (uint64_t& version : ps_versions_) version = 3;
-  answer_cuts_ = true;
-  v1::RequestStopRequest stop;
-  stop.set_stop(true);
-  ASSERT_TRUE(session_->RequestStop(now_, stop).ok());
+  StopAtStep(3);
   PassTime(8, all_);
   ReportStepsUpTo(4);
   PassTime(8, all_);
