@@ -18,7 +18,7 @@ struct StopTimes {
   absl::Duration chief_exit;
 };
 
-// The longest time for a compute program to end after a run that is over. No other task waits for it.
+// The longest time for a compute program to end after a run. No other task waits for it.
 inline constexpr absl::Duration kProgramAfterRun = absl::Hours(1);
 
 // The run must be resolved.
