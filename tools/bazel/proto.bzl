@@ -1,5 +1,7 @@
 """Protocol buffers by the system's protoc: shoal_proto_library."""
 
+load("//tools/bazel:cc.bzl", "cc_library")
+
 _SYSTEM = "//third_party/system:"
 
 def _sources(label):
@@ -44,7 +46,7 @@ def shoal_proto_library(name, srcs, deps = [], grpc = False, **kwargs):
         cmd = command,
         visibility = ["//visibility:private"],
     )
-    native.cc_library(
+    cc_library(
         name = name,
         srcs = sources,
         hdrs = headers,
