@@ -3,8 +3,12 @@
 shoal train --program=python/examples/clicks_dlrm.py --num_ps_tasks=2 --num_replicas=2
 python python/examples/clicks_dlrm.py                    # one process
 
-The data are made up here: users click on items with a probability that follows from hidden factors of both and from a
-number, so the best possible AUC is known; it is printed at the start.
+The model, its initial values, its optimizers and their rates are those of deploy/runs/clicks_dlrm.textproto: who
+changes one of the two files changes the other too. python/tests/torch_real/test_clicks_dlrm.py compares them.
+
+The examples are made up here. They have the columns of the run file's examples but are others, and fewer, because they
+are kept in memory. Labels are drawn from probabilities that follow from the numbers and from hidden factors of the ids,
+so the best possible AUC is known; it is printed at the start.
 """
 
 import argparse
@@ -18,22 +22,36 @@ from torch.utils.data import TensorDataset
 import shoal
 import shoal.torch
 
-LAST = 3  # The items that a user has seen last: both features of items share a table.
+NUMBERS = 13
+# The numbers of ids in the columns of Criteo's clicks.
+IDS = (1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194)
+IDS += (27, 14992, 5461306, 10, 5652, 2173, 4, 7046547, 18, 15, 286181, 105, 142572)
+TABLES = [f"c{column + 1}" for column in range(len(IDS))]
+DIM = 16
 
 
-def clicks(count: int, seed: int, num_users: int, num_items: int) -> tuple[TensorDataset, float]:
+def clicks(count: int, seed: int, scale: float) -> tuple[TensorDataset, float]:
     """Returns examples, and the AUC of the probabilities that their labels were drawn with."""
     hidden = np.random.default_rng(0)  # The same factors for training and test data.
-    users, items = (hidden.normal(size=(n, 4)) for n in (num_users, num_items))
     draw = np.random.default_rng(seed)
-    user, item = draw.integers(num_users, size=count), draw.zipf(1.3, size=count) % num_items
-    last = draw.integers(num_items, size=(count, LAST))
-    number = draw.normal(size=count)
-    logit = (users[user] * items[item]).sum(1) + (items[last].mean(1) * items[item]).sum(1) + number - 1
+    numbers = draw.normal(size=(count, NUMBERS))
+    logit = numbers @ hidden.uniform(-0.6, 0.6, NUMBERS) - 1.5
+    ids = np.empty((count, len(IDS)), np.int64)
+    sums = np.zeros((count, 2))
+    for column, most in enumerate(IDS):
+        rows = int(max(2, most * scale))
+        # The k-th id is about k^-1.1 times as frequent as the first, and rare ids have small factors.
+        span = 1 - (rows + 1) ** -0.1
+        ids[:, column] = np.minimum((1 - draw.random(count) * span) ** -10, rows) - 1
+        small = (6 / (6 + np.arange(rows))) ** 2
+        weights = hidden.uniform(-0.8, 0.8, rows) * small
+        factors = hidden.uniform(-0.42, 0.42, (rows, 2)) * small[:, None]
+        of_examples = factors[ids[:, column]]
+        logit += weights[ids[:, column]] - (of_examples**2).sum(1) / 2
+        sums += of_examples
+    logit += (sums**2).sum(1) / 2  # the products of all pairs of factors
     label = draw.random(count) < 1 / (1 + np.exp(-logit))
-    # Any 64-bit number is a key: nothing has to count the users.
-    user_key = (user.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)).view(np.int64)
-    columns = user_key, item, last, number.astype(np.float32), label.astype(np.float32)
+    columns = numbers.astype(np.float32), ids, label.astype(np.float32)
     return TensorDataset(*map(torch.from_numpy, columns)), auc(logit, label)
 
 
@@ -44,53 +62,62 @@ def auc(scores: np.ndarray, labels: np.ndarray) -> float:
     return float((ranks[labels].sum() - positives * (positives + 1) / 2) / (positives * (len(labels) - positives)))
 
 
+def tower(*sizes: int) -> list[nn.Module]:
+    """Returns linear layers of these sizes, each with a ReLU behind it."""
+    layers: list[nn.Module] = []
+    for inputs, outputs in zip(sizes, sizes[1:]):
+        layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+    return layers
+
+
 class Dlrm(nn.Module):
     """Embeddings and a bottom network, the products of all pairs of them, and a top network."""
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.user = shoal.torch.EmbeddingBag(table="user", dim=dim)
-        self.item = shoal.torch.EmbeddingBag(table="item", dim=dim)
-        self.last = shoal.torch.EmbeddingBag(table="item", dim=dim, mode="mean")
-        self.bottom = nn.Sequential(nn.Linear(1, 32), nn.ReLU(), nn.Linear(32, dim))
-        self.top = nn.Sequential(nn.Linear(dim + 6, 64), nn.ReLU(), nn.Linear(64, 1))
-        self.pairs = torch.triu_indices(4, 4, offset=1)
+        self.bags = nn.ModuleList(shoal.torch.EmbeddingBag(table=table, dim=DIM, mode="sum") for table in TABLES)
+        self.bottom = nn.Sequential(*tower(NUMBERS, 512, 256, 64, DIM))
+        vectors = len(TABLES) + 1
+        self.top = nn.Sequential(*tower(DIM + vectors * (vectors - 1) // 2, 512, 256), nn.Linear(256, 1))
+        self.pairs = torch.tril_indices(vectors, vectors, offset=-1)
+        for layer in self.modules():
+            if isinstance(layer, nn.Linear):
+                nn.init.xavier_uniform_(layer.weight)
+                nn.init.zeros_(layer.bias)
 
-    def forward(self, user, item, last, number):
-        bottom = self.bottom(number[:, None])
-        parts = torch.stack([bottom, self.user(user[:, None]), self.item(item[:, None]), self.last(last)], 1)
-        products = (parts @ parts.transpose(1, 2))[:, self.pairs[0], self.pairs[1]]
+    def forward(self, numbers, ids):
+        bottom = self.bottom(numbers)
+        vectors = torch.stack([bottom] + [bag(ids[:, i, None]) for i, bag in enumerate(self.bags)], 1)
+        products = (vectors @ vectors.transpose(1, 2))[:, self.pairs[0], self.pairs[1]]
         return self.top(torch.cat([bottom, products], 1)).squeeze(1)
 
 
-def keys_of(batch: list[torch.Tensor]) -> dict[str, list[torch.Tensor]]:
+def keys_of(batch: list[torch.Tensor]) -> dict[str, torch.Tensor]:
     """The rows that a batch looks up; those of the next batch come together with its parameters."""
-    user, item, last, _, _ = batch
-    return {"user": [user], "item": [item, last]}
+    _, ids, _ = batch
+    return {table: ids[:, i] for i, table in enumerate(TABLES)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Trains a DLRM on clicks that are made up.")
-    parser.add_argument("--examples", type=int, default=200000)
-    parser.add_argument("--users", type=int, default=2000)
-    parser.add_argument("--items", type=int, default=1000)
-    parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--dim", type=int, default=8, help="numbers of an embedding")
+    parser.add_argument("--examples", type=int, default=500000)
+    parser.add_argument("--scale", type=float, default=0.01, help="factor for the numbers of ids in Criteo's columns")
+    parser.add_argument("--batch_size", type=int, default=1024)
+    parser.add_argument("--epochs", type=int, default=1)
     args = parser.parse_args()
 
     worker = shoal.Worker()
-    train, _ = clicks(args.examples, 1, args.users, args.items)
-    test, best = clicks(20000, 2, args.users, args.items)
+    train, _ = clicks(args.examples, 1, args.scale)
+    test, best = clicks(20000, 2, args.scale)
     print(f"best possible test AUC: {best:.4f}")
-    model = Dlrm(args.dim)
-    rule = shoal.Adagrad(0.1, initial_accumulator=0.0, epsilon=1e-10)
-    tables = [
-        shoal.Table(name, args.dim, optimizer=rule, initializer=shoal.Normal(stddev=0.1)) for name in ("user", "item")
-    ]
-    trainer = shoal.torch.Trainer(worker, model, shoal.Adam(2e-3), metrics=["auc"], tables=tables)
-    batches = trainer.batches(train, batch_size=256, epochs=args.epochs, test=test, keys=keys_of)
-    for user, item, last, number, label in batches:
-        logits = model(user, item, last, number)
+    model = Dlrm()
+    rule = shoal.Adagrad(0.1, initial_accumulator=1e-4, epsilon=1e-10)
+    tables = [shoal.Table(name, DIM, optimizer=rule, initializer=shoal.Uniform(-0.0005, 0.0005)) for name in TABLES]
+    optimizer = shoal.Adam(0.002, schedule=shoal.Polynomial())  # All rates fall linearly to 0.
+    trainer = shoal.torch.Trainer(worker, model, optimizer, metrics=["auc"], tables=tables)
+    batches = trainer.batches(train, batch_size=args.batch_size, epochs=args.epochs, test=test, keys=keys_of)
+    for numbers, ids, label in batches:
+        logits = model(numbers, ids)
         trainer.step(F.binary_cross_entropy_with_logits(logits, label), auc=(torch.sigmoid(logits), label))
 
 

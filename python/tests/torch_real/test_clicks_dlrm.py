@@ -1,6 +1,8 @@
 """Tables in PyTorch as real runs: needs $SHOAL, which python/test torch sets."""
 
+import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -8,13 +10,16 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from test_safetensors import write
 from torch import nn
 
 import shoal
 import shoal.torch
+from shoal import _safetensors
 
 PYTHON = Path(shoal.__file__).parents[1]
 EXAMPLE = PYTHON / "examples/clicks_dlrm.py"
+RUN_FILE = PYTHON.parent / "deploy/runs/clicks_dlrm.textproto"
 
 PARITY = """\
 import sys
@@ -51,11 +56,13 @@ def environment(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(PYTHON))
 
 
-def rows_of(run, table):
-    out = Path(run.directory, "tables")
-    command = [os.environ["SHOAL"], "export", run.directory, f"--tables={out}"]
+def rows_of(directory):
+    """Returns the keys and the values of each table's rows."""
+    out = Path(directory, "tables")
+    command = [os.environ["SHOAL"], "export", str(directory), f"--tables={out}"]
     subprocess.run(command, check=True, capture_output=True, timeout=60)
-    return np.load(out / f"{table}.keys.npy"), np.load(out / f"{table}.values.npy")
+    tables = [path.name.removesuffix(".keys.npy") for path in out.glob("*.keys.npy")]
+    return {table: (np.load(out / f"{table}.keys.npy"), np.load(out / f"{table}.values.npy")) for table in tables}
 
 
 @pytest.mark.parametrize("rule", ["sgd", "adagrad"])
@@ -84,7 +91,7 @@ def test_fifty_steps_are_those_of_a_sparse_embedding_bag_of_pytorch(tmp_path, ru
         loss.backward()
         rows.step()
         dense.step()
-    keys, values = rows_of(run, "item")
+    keys, values = rows_of(run.directory)["item"]
     assert len(keys) > 60
     wanted = plain.weight.detach().numpy()[(keys.view(np.int64) + 40)]
     np.testing.assert_allclose(values, wanted, rtol=1e-5, atol=1e-5)
@@ -97,12 +104,103 @@ def test_the_example_learns_the_same_with_any_number_of_tasks(tmp_path):
     results = []
     for ps, workers in ((0, 1), (2, 2)):
         run = shoal.launch(
-            str(EXAMPLE), ps=ps, workers=workers, args=["--examples=20000", "--users=200", "--items=100", "--epochs=1"],
+            str(EXAMPLE), ps=ps, workers=workers, args=["--examples=20000", "--batch_size=64"],
             out=str(tmp_path / f"run{ps}"), flags=["--replicas_to_aggregate=2"],
         )  # fmt: skip
         summary = run.wait(300)
-        keys, values = rows_of(run, "user")
-        results.append((summary["test_auc"], keys.tobytes(), values.tobytes()))
-        assert len(keys) == 200
+        rows = rows_of(run.directory)
+        assert len(rows) == 26 and len(rows["c1"][0]) == 14
+        results.append((summary["test_auc"], {table: values.tobytes() for table, (_, values) in rows.items()}))
     assert results[0] == results[1]
-    assert results[0][0] > 0.65
+    assert results[0][0] > 0.8
+
+
+# The names that the zoo's model of deploy/runs/clicks_dlrm.textproto gives the layers of the example.
+LAYERS = {
+    "bottom.0": "bottom1", "bottom.2": "bottom2", "bottom.4": "bottom3", "bottom.6": "bottom",
+    "top.0": "top1", "top.2": "top2", "top.4": "logits",
+}  # fmt: skip
+
+# The example with the examples and the initial values of the run file's model.
+EQUAL = """\
+import sys
+sys.path.append({folder!r})
+import clicks_dlrm
+import torch
+
+class Equal(clicks_dlrm.Dlrm):
+    def __init__(self):
+        super().__init__()
+        self.load_state_dict(torch.load({values!r}))
+
+made = clicks_dlrm.clicks
+clicks_dlrm.Dlrm, clicks_dlrm.clicks = Equal, lambda count, seed, scale: made(256, 1, scale)
+clicks_dlrm.main()
+"""
+
+
+def in_run_file(name, value):
+    """Returns a parameter of the example as the run file's model has it: its name, and weights [inputs, units]."""
+    layer = LAYERS[name.rpartition(".")[0]]
+    return f"{layer}/{'weights' if value.ndim == 2 else 'biases'}", np.ascontiguousarray(value.T)
+
+
+def optimizer_of(directory):
+    text = Path(directory, "run.textproto").read_text()
+    return re.search(r"^optimizer {\n(?:  .*\n)*}\n", text, re.MULTILINE).group()
+
+
+def test_the_example_trains_the_model_of_the_run_file(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(EXAMPLE.parent))
+    import clicks_dlrm
+
+    # All examples are one step, so their order does not matter, and three epochs are three steps.
+    data, _ = clicks_dlrm.clicks(256, 1, 0.01)
+    numbers, ids, labels = (tensor.numpy() for tensor in data.tensors)
+    for split in ("train", "test"):
+        np.save(tmp_path / f"x_{split}.npy", numbers)
+        np.save(tmp_path / f"y_{split}.npy", labels.astype(np.int64))
+        for column, table in enumerate(clicks_dlrm.TABLES):
+            np.save(tmp_path / f"{table}_{split}.npy", ids[:, column])
+    columns = " ".join(f'ids {{ column: "{table}" }}' for table in clicks_dlrm.TABLES)
+    text = RUN_FILE.read_text()
+    text, count = re.subn(
+        r"^data {\n(?:  .*\n)*}\n",
+        f'data {{ format: npy directory: "{tmp_path}" {columns} }}\n',
+        text,
+        flags=re.MULTILINE,
+    )
+    assert count == 1
+    file = tmp_path / "run.textproto"
+    file.write_text(text)
+
+    model = clicks_dlrm.Dlrm()
+    torch.save(model.state_dict(), tmp_path / "initial.pt")
+    initial = dict(in_run_file(name, value.detach().numpy()) for name, value in model.named_parameters())
+    write(tmp_path / "initial.safetensors", initial)
+    command = [
+        os.environ["SHOAL"], "train", f"--run={file}", f"--init_from={tmp_path / 'initial.safetensors'}",
+        "--init_map=c[0-9]+=", "--num_ps_tasks=0", "--num_replicas=1", "--batch_size=256", "--num_epochs=3",
+        f"--out={tmp_path / 'file'}",
+    ]  # fmt: skip
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+
+    program = tmp_path / "equal.py"
+    program.write_text(EQUAL.format(folder=str(EXAMPLE.parent), values=str(tmp_path / "initial.pt")))
+    arguments = ["--batch_size=256", "--epochs=3"]
+    run = shoal.launch(str(program), ps=0, workers=1, args=arguments, out=str(tmp_path / "program"))
+    assert run.wait(120)["steps"] == 3
+
+    assert optimizer_of(tmp_path / "program") == optimizer_of(tmp_path / "file")
+    losses = [json.loads((tmp_path / out / "summary.json").read_text())["test_loss"] for out in ("file", "program")]
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
+    of_file = _safetensors.read(next((tmp_path / "file/checkpoints").glob("*/model.safetensors")))
+    of_program = dict(in_run_file(*item) for item in _safetensors.read(run.model_file()).items())
+    assert of_file.keys() == of_program.keys() == initial.keys()
+    for name, value in of_file.items():
+        np.testing.assert_allclose(of_program[name], value, rtol=0, atol=1e-5, err_msg=name)
+    file_rows, program_rows = rows_of(tmp_path / "file"), rows_of(run.directory)
+    assert len(file_rows) == 26 and file_rows.keys() == program_rows.keys()
+    for table, (keys, values) in file_rows.items():
+        np.testing.assert_array_equal(program_rows[table][0], keys)
+        np.testing.assert_allclose(program_rows[table][1], values, rtol=0, atol=1e-7, err_msg=table)
