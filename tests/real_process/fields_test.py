@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""`shoal eval` and `shoal predict` read the rows of tables from the checkpoint, also for a program's own lists of ids."""
+"""`shoal eval` and `shoal predict` read the rows of tables from the checkpoint, also for a program's own lists of ids, and all
+inputs of a program's examples."""
 import json
 import os
 import pathlib
@@ -11,11 +12,16 @@ import cluster
 
 CLICKS = pathlib.Path(__file__).resolve().parent / "clicks.textproto"
 PROGRAM = os.environ.get("OWN_IDS", str(pathlib.Path("tests/examples/own_ids").resolve()))
+TWO_INPUTS = os.environ.get("OWN_DATA", str(pathlib.Path("tests/examples/own_data").resolve()))
+
+
+def run_shoal(*arguments):
+    return subprocess.run([cluster.shoal_binary(), *map(str, arguments)], capture_output=True, text=True, timeout=120,
+                          check=False)
 
 
 def shoal(*arguments):
-    done = subprocess.run([cluster.shoal_binary(), *map(str, arguments)], capture_output=True, text=True, timeout=120,
-                          check=False)
+    done = run_shoal(*arguments)
     assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
     return done.stdout
 
@@ -70,8 +76,48 @@ def a_program_of_ones_own_reads_lists_of_ids_with_weights():
         assert len(rows[0]) == 2 and rows[0] == rows[1], "other rows without ps"
 
 
+def floats(path, columns, values):
+    """Writes an array of float32 with so many columns."""
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({len(values) // columns}, {columns}), }}\n".encode()
+    path.write_bytes(b"\x93NUMPY\x01\0" + struct.pack("<H", len(header)) + header + struct.pack(f"<{len(values)}f", *values))
+
+
+def a_program_of_ones_own_reads_two_inputs():
+    run_file = pathlib.Path(os.environ.get("TEST_TMPDIR", "/tmp")) / f"two_inputs_{os.getpid()}.textproto"
+    run_file.write_text("optimizer { learning_rate: 0.01 adam {} } batch_size: 50 num_epochs: 3\n")
+    with cluster.Run(run_file, f"--worker_binary={TWO_INPUTS}", "--num_ps_tasks=1", "--num_replicas=1") as run:
+        run.finish()
+        summary = run.summary()
+        evaluated = json.loads(shoal("eval", f"--out={run.out}"))
+        assert abs(evaluated["test_loss"] - summary["test_loss"]) < 1e-6, (evaluated, summary)
+        to, again = run.out / "said.npy", run.out / "again.npy"
+        shoal("predict", f"--out={run.out}", f"--predictions={to}")
+        # The ratings of the program's test split follow from both inputs.
+        said = predictions(to)
+        ratings = [1 + i % 7 / 7 - i % 31 / 31 * (i % 89 / 89) for i in range(4000, 4500)]
+        assert len(said) == 500
+        loss = sum((one - rating) ** 2 for one, rating in zip(said, ratings)) / 500
+        assert loss < 0.03 and abs(loss - evaluated["test_loss"]) < 1e-5, (loss, evaluated)
+        shoal("predict", f"--out={run.out}", f"--predictions={again}", "--devices=/cpu:0,/cpu:1", "--batch_size=33")
+        assert all(abs(a - b) < 1e-5 for a, b in zip(predictions(again), said))
+
+        # A file of --input has one input.
+        people, both, table = run.out / "people.npy", run.out / "both.npy", run.out / "people.csv"
+        floats(people, 2, [0.5] * 6)
+        floats(both, 3, [0.5] * 6)
+        table.write_text("age,visits\n0.5,0.5\n")
+        for file, words in [(people, "gives the model input [n,2], but it lacks place [n,1]: "),
+                            (table, "gives the model input [n,2], but it lacks place [n,1]: "),
+                            (both, "gives the model input [n,3], but it lacks person [n,2], place [n,1]: ")]:
+            done = run_shoal("predict", f"--out={run.out}", f"--input={file}")
+            expected = (f"shoal predict: --input: {file} {words}the examples of the program have person [n,2], place [n,1]; "
+                        "leave --input out, and the program's data set gives examples\n")
+            assert done.returncode == 78 and done.stderr == expected, done
+
+
 if __name__ == "__main__":
     cluster.main([
         synthetic_clicks_are_evaluated_and_predicted,
         a_program_of_ones_own_reads_lists_of_ids_with_weights,
+        a_program_of_ones_own_reads_two_inputs,
     ])

@@ -111,7 +111,8 @@ absl::Status CheckInputs(const std::vector<FieldSpec>& has, const std::vector<Fi
 absl::StatusOr<PredictionFunction> OwnPredictions(const PredictOptions& options,
                                                   const Dataset& data) {
   std::unique_ptr<Dataset> of_run;
-  if (!options.input_file.empty() && options.own_model->dataset() != nullptr) {
+  const bool has_own_data = options.own_model->dataset() != nullptr;
+  if (!options.input_file.empty() && has_own_data) {
     ASSIGN_OR_RETURN(of_run,
                      OpenRunData(options.run, DataSplit::kTrain, options.own_model->dataset()));
   } else if (!options.input_file.empty()) {
@@ -120,6 +121,10 @@ absl::StatusOr<PredictionFunction> OwnPredictions(const PredictOptions& options,
   const Dataset& examples = of_run == nullptr ? data : *of_run;
   const std::vector<FieldSpec> fields = examples.fields();
   const absl::Status fits = CheckInputs(InputFields(data.fields()), InputFields(fields));
+  if (!fits.ok() && !options.input_file.empty() && has_own_data) {
+    return ExplainMisfitOfProgram(options.input_file, InputFields(data.fields()),
+                                  InputFields(fields));
+  }
   if (!fits.ok()) return ExplainMisfit(options.run.data(), options.input_file, data, fits);
   ASSIGN_OR_RETURN(
       ModelFunction model,
@@ -221,7 +226,9 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenExamples(const PredictOptions& opti
   ASSIGN_OR_RETURN(std::unique_ptr<Dataset> data, OpenInput(run.data(), options.input_file));
   ASSIGN_OR_RETURN(const std::string warning,
                    CheckInputValues(run.data(), options.input_file, *data));
-  if (!warning.empty()) std::fprintf(stderr, "%s\n", warning.c_str());
+  // The warning is about the data of the run file, which a program's data set replaces.
+  const bool has_own_data = options.own_model != nullptr && options.own_model->dataset() != nullptr;
+  if (!warning.empty() && !has_own_data) std::fprintf(stderr, "%s\n", warning.c_str());
   return data;
 }
 

@@ -17,6 +17,7 @@
 #include "ml/data/dataset_factory.h"
 #include "ml/data/image_folder.h"
 #include "ml/data/records/npy_file.h"
+#include "ml/tensor/dtype.h"
 #include "runtime/config/rule.h"
 #include "worker/prediction/input_columns.h"
 
@@ -81,6 +82,24 @@ std::string Reshaping(const std::string& file, int64_t size, const std::vector<i
     return "save numpy.ascontiguousarray(x.transpose(0,3,1,2))";
   }
   return "give examples of that shape";
+}
+
+// Returns the shape of a batch of a field, such as "[n,2]" or "int64 [n]".
+std::string ShapeOf(const FieldSpec& field) {
+  if (field.is_ragged()) return "(lists of keys)";
+  std::string text;
+  if (field.example.dtype != DataType::kFloat32) {
+    text = absl::StrCat(DataTypeName(field.example.dtype), " ");
+  }
+  absl::StrAppend(&text, "[n");
+  for (const int64_t dim : field.example.shape.dims()) absl::StrAppend(&text, ",", dim);
+  return text + "]";
+}
+
+std::string NamesWithShapes(const std::vector<FieldSpec>& fields) {
+  return absl::StrJoin(fields, ", ", [](std::string* out, const FieldSpec& field) {
+    absl::StrAppend(out, field.name, " ", ShapeOf(field));
+  });
 }
 
 // An unknown shape is an error.
@@ -239,6 +258,21 @@ absl::Status ExplainMisfit(const v1::DataConfig& config, const std::string& file
   return absl::FailedPreconditionError(absl::StrCat(read, ", but the run's examples are [n,",
                                                     absl::StrJoin(*wanted, ","), "]; ",
                                                     Reshaping(file, data.size(), has, *wanted)));
+}
+
+absl::Status ExplainMisfitOfProgram(const std::string& file, const std::vector<FieldSpec>& has,
+                                    const std::vector<FieldSpec>& wanted) {
+  std::vector<FieldSpec> missing;
+  for (const FieldSpec& field : wanted) {
+    const bool is_there = std::any_of(has.begin(), has.end(), [&](const FieldSpec& other) {
+      return other.example == field.example && other.kind == field.kind;
+    });
+    if (!is_there) missing.push_back(field);
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "--input: ", file, " gives the model ", NamesWithShapes(has), ", but it lacks ",
+      NamesWithShapes(missing.empty() ? wanted : missing), ": the examples of the program have ",
+      NamesWithShapes(wanted), "; leave --input out, and the program's data set gives examples"));
 }
 
 absl::StatusOr<std::vector<Tensor>> ReadInputRows(const Dataset& data, int64_t first,

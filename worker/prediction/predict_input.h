@@ -43,6 +43,11 @@ absl::StatusOr<std::string> CheckInputValues(const v1::DataConfig& config, const
 absl::Status ExplainMisfit(const v1::DataConfig& config, const std::string& file,
                            const Dataset& data, const absl::Status& status);
 
+// Explains why a program's model, whose data set gives the inputs `wanted`, refuses the inputs
+// `has` of `file`: returns FailedPrecondition with the inputs that are missing.
+absl::Status ExplainMisfitOfProgram(const std::string& file, const std::vector<FieldSpec>& has,
+                                    const std::vector<FieldSpec>& wanted);
+
 // Returns the input fields of examples [first, first + count), with shape [count, ...].
 // InvalidArgument: a field is ragged.
 absl::StatusOr<std::vector<Tensor>> ReadInputRows(const Dataset& data, int64_t first,
