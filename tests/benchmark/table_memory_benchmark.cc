@@ -2,7 +2,9 @@
 // known keys, and prints the rows, the bytes that a ps counts for them, the bytes by which the
 // process grew, and how many times rows * (dim * (1 + slots) * 4 + 16) both are.
 //
-// usage: table_memory_benchmark [--rows=2000000]
+// usage: table_memory_benchmark [--rows=2000000] [--batch_keys=16384]
+// A bucket keeps the gradients and the old values of the rows that its last step touched, so tables
+// with few rows need more memory for each the more keys a step has.
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,9 +30,6 @@
 namespace shoal {
 namespace {
 
-// The keys of one step of a table.
-constexpr uint64_t kBatchKeys = 16384;
-
 struct Case {
   const char* name;
   uint32_t dim;
@@ -50,12 +49,12 @@ class Table {
     }
   }
 
-  // Trains the keys of [0, rows), one batch after the other; every eighth key is a known one.
-  void Fill(uint64_t rows) {
+  // Trains the keys of [0, rows), `batch_keys` in each step; every eighth key is a known one.
+  void Fill(uint64_t rows, uint64_t batch_keys) {
     uint64_t next = 0;
     while (next < rows) {
       std::vector<std::vector<uint64_t>> keys(buckets_.size());
-      for (uint64_t i = 0; i < kBatchKeys && next < rows; ++i) {
+      for (uint64_t i = 0; i < batch_keys && next < rows; ++i) {
         const uint64_t key = MixBits(i % 8 == 7 ? next / 2 : next++);
         keys[key % buckets_.size()].push_back(key);
       }
@@ -94,7 +93,7 @@ uint64_t ResidentBytes() {
   return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-void Measure(const Case& measured) {
+void Measure(const Case& measured, uint64_t batch_keys) {
   TableOptions options;
   options.name = "table";
   options.dim = measured.dim;
@@ -106,7 +105,7 @@ void Measure(const Case& measured) {
   std::vector<std::unique_ptr<Table>> tables;
   for (uint32_t i = 0; i < measured.tables; ++i) {
     tables.push_back(std::make_unique<Table>(updater.get(), measured.buckets));
-    tables.back()->Fill(measured.rows / measured.tables);
+    tables.back()->Fill(measured.rows / measured.tables, batch_keys);
     rows += tables.back()->rows();
     counted += tables.back()->bytes();
   }
@@ -119,9 +118,12 @@ void Measure(const Case& measured) {
 
 int Main(int argc, char** argv) {
   uint64_t rows = 2'000'000;
+  uint64_t batch_keys = 16384;
   for (int i = 1; i < argc; ++i) {
     absl::string_view flag = argv[i];
     if (absl::ConsumePrefix(&flag, "--rows=") && absl::SimpleAtoi(flag, &rows)) continue;
+    const bool is_keys = absl::ConsumePrefix(&flag, "--batch_keys=");
+    if (is_keys && absl::SimpleAtoi(flag, &batch_keys) && batch_keys > 0) continue;
     std::fprintf(stderr, "table_memory_benchmark: %s is not a flag\n", argv[i]);
     return 64;
   }
@@ -137,7 +139,7 @@ int Main(int argc, char** argv) {
   };
   std::printf("%-32s %10s %10s %10s %10s %10s\n", "", "rows", "counted MB", "resident", "factor",
               "resident");
-  for (const Case& measured : cases) Measure(measured);
+  for (const Case& measured : cases) Measure(measured, batch_keys);
   return 0;
 }
 
