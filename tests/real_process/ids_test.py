@@ -96,7 +96,8 @@ def check_commands(run, directory):
     summary = run.summary()
     assert summary["test_auc"] > 0.55, summary
     evaluated = json.loads(shoal("eval", f"--out={run.out}"))
-    assert abs(evaluated["test_loss"] - summary["test_loss"]) < 1e-6, (evaluated, summary)
+    for figure in ("test_loss", "test_auc"):
+        assert abs(evaluated[figure] - summary[figure]) < 1e-6, (evaluated, summary)
     of_test, of_input = run.out / "test.npy", run.out / "input.npy"
     shoal("predict", f"--out={run.out}", "--probabilities", f"--predictions={of_test}")
     shoal("predict", f"--out={run.out}", "--probabilities", f"--input={without_label(directory)}", f"--predictions={of_input}")
@@ -131,6 +132,7 @@ def the_evaluator_reads_ids():
         shoal("evaluator", f"--run={file}", f"--out={run.out}", "--num_epochs=1")
         lines = [json.loads(line) for line in (run.out / "evaluator.jsonl").read_text().splitlines()]
         assert len(lines) == 1 and abs(lines[0]["loss"] - run.summary()["test_loss"]) < 1e-6, (lines, run.summary())
+        assert abs(lines[0]["eval_auc"] - run.summary()["test_auc"]) < 1e-6, (lines, run.summary())
 
 
 if __name__ == "__main__":

@@ -91,6 +91,7 @@ absl::StatusOr<Evaluation> CheckpointEvaluator::Evaluate(Checkpoint* checkpoint,
   }
   evaluation.loss = loss_sum / static_cast<double>(evaluation.examples) + regularization;
   evaluation.accuracy = correct / static_cast<double>(evaluation.examples);
+  FinishHistograms(&metrics);
   std::vector<std::string> names;
   for (const v1::MetricSpec& metric : program_->metrics()) names.push_back(metric.name());
   evaluation.named = NameMetrics(names, metrics);
