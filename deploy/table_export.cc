@@ -185,10 +185,10 @@ absl::StatusOr<std::vector<ExportedTable>> ExportTables(FileSystem& file_system,
 absl::StatusOr<std::unique_ptr<TableReader>> TableReader::Open(Checkpoint& checkpoint,
                                                                const std::string& table) {
   ASSIGN_OR_RETURN(const uint32_t found, FindTable(checkpoint, table));
-  ASSIGN_OR_RETURN(const TableSettings settings,
-                   TableSettingsFrom(checkpoint.manifest().variables(static_cast<int>(found)), {}));
+  ASSIGN_OR_RETURN(const TableOptions options,
+                   TableOptionsFrom(checkpoint.manifest().variables(static_cast<int>(found)), {}));
   ASSIGN_OR_RETURN(std::unique_ptr<TableUpdater> updater,
-                   TableUpdater::Create(settings.options, checkpoint.manifest().seed()));
+                   TableUpdater::Create(options, checkpoint.manifest().seed()));
   return absl::WrapUnique(new TableReader(checkpoint, found, std::move(updater)));
 }
 

@@ -16,17 +16,17 @@ absl::Status OfTable(const v1::VariableSpec& table, const absl::Status& status) 
                       absl::StrCat("table \"", table.name(), "\": ", status.message()));
 }
 
-absl::Status SetOptimizer(const v1::OptimizerConfig& config, const UpdateSettings& run,
-                          TableSettings* settings) {
-  ASSIGN_OR_RETURN(settings->options.optimizer, OptimizerOptionsFrom(config));
+// Sets the schedule of a table that names its rule.
+absl::Status SetSchedule(const v1::OptimizerConfig& config, const UpdateSettings& run,
+                         LearningRateScheduleOptions* schedule) {
   ASSIGN_OR_RETURN(const LearningRateScheduleOptions own,
                    ScheduleOptionsFrom(config, run.total_updates));
   if (config.has_schedule()) {
-    settings->schedule = own;
+    *schedule = own;
     return absl::OkStatus();
   }
-  settings->schedule.learning_rate = own.learning_rate;
-  settings->schedule.end *= own.learning_rate / run.schedule.learning_rate;
+  schedule->learning_rate = own.learning_rate;
+  schedule->end *= own.learning_rate / run.schedule.learning_rate;
   return absl::OkStatus();
 }
 
@@ -34,33 +34,45 @@ absl::Status SetOptimizer(const v1::OptimizerConfig& config, const UpdateSetting
 
 absl::StatusOr<TableSettings> TableSettingsFrom(const v1::VariableSpec& table,
                                                 const UpdateSettings& run) {
+  TableSettings settings;
+  ASSIGN_OR_RETURN(settings.options, TableOptionsFrom(table, run));
+  settings.schedule = run.schedule;
+  const v1::TableSpec& spec = table.table();
+  if (spec.has_optimizer()) {
+    const absl::Status status = SetSchedule(spec.optimizer(), run, &settings.schedule);
+    if (!status.ok()) return OfTable(table, status);
+  }
+  return settings;
+}
+
+absl::StatusOr<TableOptions> TableOptionsFrom(const v1::VariableSpec& table,
+                                              const UpdateSettings& run) {
   if (run.moving_average_decay > 0) {
     return OfTable(table, absl::InvalidArgumentError(
                               "optimizer.moving_average_decay keeps an average of every parameter, "
                               "which tables do not have; set it to 0"));
   }
   const v1::TableSpec& spec = table.table();
-  TableSettings settings;
-  settings.options.optimizer = run.optimizer;
-  settings.schedule = run.schedule;
+  TableOptions options;
+  options.optimizer = run.optimizer;
   if (spec.has_optimizer()) {
-    if (absl::Status status = SetOptimizer(spec.optimizer(), run, &settings); !status.ok()) {
-      return OfTable(table, status);
-    }
+    const absl::StatusOr<OptimizerOptions> rule = OptimizerOptionsFrom(spec.optimizer());
+    if (!rule.ok()) return OfTable(table, rule.status());
+    options.optimizer = *rule;
   }
-  settings.options.name = table.name();
-  settings.options.dim = static_cast<uint32_t>(table.shape(0));
-  settings.options.rowwise = spec.rowwise();
-  settings.options.l2 = spec.l2();
-  settings.options.clip_by_value = run.clip_by_value;
-  settings.options.min_count = spec.min_count();
-  settings.options.idle_updates = spec.idle_updates();
+  options.name = table.name();
+  options.dim = static_cast<uint32_t>(table.shape(0));
+  options.rowwise = spec.rowwise();
+  options.l2 = spec.l2();
+  options.clip_by_value = run.clip_by_value;
+  options.min_count = spec.min_count();
+  options.idle_updates = spec.idle_updates();
   if (table.initializer().kind() != v1::Initializer::KIND_UNSPECIFIED) {
-    settings.options.initializer.kind = static_cast<InitializerKind>(table.initializer().kind());
+    options.initializer.kind = static_cast<InitializerKind>(table.initializer().kind());
   }
-  settings.options.initializer.a = table.initializer().a();
-  settings.options.initializer.b = table.initializer().b();
-  return settings;
+  options.initializer.a = table.initializer().a();
+  options.initializer.b = table.initializer().b();
+  return options;
 }
 
 }  // namespace shoal

@@ -25,6 +25,11 @@ struct TableSettings {
 absl::StatusOr<TableSettings> TableSettingsFrom(const v1::VariableSpec& table,
                                                 const UpdateSettings& run);
 
+// Returns the options alone, for those who only read a table's rows: they need no schedule, and
+// may not know the number of updates that one needs.
+absl::StatusOr<TableOptions> TableOptionsFrom(const v1::VariableSpec& table,
+                                              const UpdateSettings& run);
+
 }  // namespace shoal
 
 #endif  // SHOAL_RUNTIME_VARIABLES_TABLE_SETTINGS_H_

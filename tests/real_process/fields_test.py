@@ -34,7 +34,9 @@ def predictions(path):
 
 
 def synthetic_clicks_are_evaluated_and_predicted():
-    with cluster.Run(str(CLICKS), "--num_ps_tasks=2", "--num_replicas=1", "--num_epochs=1") as run:
+    # Only who trains needs the decay_steps of the schedule, which follow from the number of examples.
+    with cluster.Run(str(CLICKS), "--num_ps_tasks=2", "--num_replicas=1", "--num_epochs=1",
+                     "--set=optimizer.schedule.kind=polynomial") as run:
         run.finish()
         summary = run.summary()
         evaluated = json.loads(shoal("eval", f"--out={run.out}"))
@@ -43,6 +45,7 @@ def synthetic_clicks_are_evaluated_and_predicted():
         shoal("predict", f"--out={run.out}", "--probabilities", f"--predictions={to}")
         assert len(predictions(to)) == 2000
         assert all(0 < p < 1 for p in predictions(to))
+        assert "(version " in shoal("lookup", f"--out={run.out}", "--table=wide_c1", "0")
         table = run.out / "new.tsv"
         cells = ["0.5"] * 13 + ["1"] * 26
         cells[16] = "1,2"

@@ -22,10 +22,9 @@ absl::StatusOr<std::unique_ptr<CheckpointRows>> CheckpointRows::Create(
   const SliceTable& slices = checkpoint->slices();
   for (const TableLookups& lookup : rows->lookups_) {
     const v1::VariableSpec& spec = checkpoint->manifest().variables(static_cast<int>(lookup.table));
-    ASSIGN_OR_RETURN(const TableSettings settings, TableSettingsFrom(spec, {}));
+    ASSIGN_OR_RETURN(const TableOptions options, TableOptionsFrom(spec, {}));
     Table& table = rows->tables_.emplace_back();
-    ASSIGN_OR_RETURN(table.updater,
-                     TableUpdater::Create(settings.options, checkpoint->manifest().seed()));
+    ASSIGN_OR_RETURN(table.updater, TableUpdater::Create(options, checkpoint->manifest().seed()));
     table.first_slice = slices.first_slice_of(lookup.table);
     table.buckets.resize(slices.num_buckets_of(lookup.table));
   }
