@@ -7,6 +7,7 @@ import pathlib
 import struct
 import subprocess
 import tempfile
+import textwrap
 
 import cluster
 
@@ -53,6 +54,16 @@ def synthetic_clicks_are_evaluated_and_predicted():
         shoal("predict", f"--out={run.out}", "--probabilities", f"--input={table}", f"--predictions={to}")
         first, second = predictions(to)
         assert 0 < first < 1 and 0 < second < 1 and first != second, (first, second)
+
+
+def the_run_file_of_the_documentation_trains():
+    text = pathlib.Path("docs/tables.md").read_text().split("## In a run file\n\n")[1].split("\n\n")[0]
+    file = pathlib.Path(os.environ.get("TEST_TMPDIR", "/tmp")) / f"documented_{os.getpid()}.textproto"
+    file.write_text(textwrap.dedent(text))
+    with cluster.Run(file, "--num_ps_tasks=1", "--num_replicas=1", "--num_epochs=1", "--set=data.train_examples=50000",
+                     "--set=data.test_examples=1000") as run:
+        run.finish()
+        assert run.summary()["test_auc"] > 0.6, run.summary()
 
 
 def a_program_of_ones_own_reads_lists_of_ids_with_weights():
@@ -121,6 +132,7 @@ def a_program_of_ones_own_reads_two_inputs():
 if __name__ == "__main__":
     cluster.main([
         synthetic_clicks_are_evaluated_and_predicted,
+        the_run_file_of_the_documentation_trains,
         a_program_of_ones_own_reads_lists_of_ids_with_weights,
         a_program_of_ones_own_reads_two_inputs,
     ])
