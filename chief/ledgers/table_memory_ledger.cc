@@ -45,7 +45,7 @@ std::string Remedy(const v1::PsMemory& memory) {
                       memory.limit_set_by() == "cluster.ps_memory"
                           ? "raise --ps_memory"
                           : "use machines with more memory",
-                      ", or set `expiry` or `admission` in the tables");
+                      ", or begin a new run whose tables have `expiry` or `admission`");
 }
 
 std::string DescribeUse(const v1::PsMemory& memory) {

@@ -101,8 +101,8 @@ TEST(TableMemoryLedgerTest, WarnsFromNineTenthsOnWithTheTablesTheTimeAndTheRemed
   EXPECT_THAT(
       warning,
       HasSubstr("its room shrinks by 2.1 MiB per second, and it will be full in about 39s"));
-  EXPECT_THAT(warning, HasSubstr("use more ps (--num_ps_tasks), raise --ps_memory, or set "
-                                 "`expiry` or `admission`"));
+  EXPECT_THAT(warning, HasSubstr("use more ps (--num_ps_tasks), raise --ps_memory, or begin "
+                                 "a new run whose tables have `expiry` or `admission`"));
   EXPECT_THAT(ledger.WhyFull(), IsEmpty());
   v1::GetRunStatusResponse status;
   ledger.Describe(&status);
