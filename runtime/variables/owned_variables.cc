@@ -65,6 +65,30 @@ void OwnedVariables::SetValue(size_t variable, absl::Span<const float> elements)
   ++owned_[variable].version;
 }
 
+std::vector<std::string> OwnedVariables::slot_names(size_t variable) const {
+  std::vector<std::string> names;
+  if (owned_[variable].updater == nullptr) return names;
+  for (const SlotSpec& slot : owned_[variable].updater->slots()) names.push_back(slot.name);
+  return names;
+}
+
+absl::Span<const float> OwnedVariables::slot(size_t variable, size_t slot) const {
+  const Owned& owned = owned_[variable];
+  const size_t stride = VariableUpdater::slot_stride(owned.num_elements);
+  return {owned.slots.As<float>().data() + slot * stride, owned.num_elements};
+}
+
+absl::Span<float> OwnedVariables::MutableSlot(size_t variable, size_t slot) {
+  Owned& owned = owned_[variable];
+  const size_t stride = VariableUpdater::slot_stride(owned.num_elements);
+  return {owned.slots.As<float>().data() + slot * stride, owned.num_elements};
+}
+
+absl::Span<float> OwnedVariables::MutableValue(size_t variable) {
+  ++owned_[variable].version;
+  return {owned_[variable].value.As<float>().data(), owned_[variable].num_elements};
+}
+
 float OwnedVariables::ComputeClipScale(absl::Span<const float* const> contributions) const {
   if (settings_.clip_by_global_norm == 0) return 1;
   double sum_of_squares = 0;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -43,6 +44,14 @@ class OwnedVariables {
   // FailedPrecondition, and changes nothing, if a gradient or a new value is not finite.
   absl::Status ApplyStep(absl::Span<const float* const> contributions);
   uint64_t step() const { return step_; }  // updates so far
+
+  // The state of the optimizer, for checkpoints: what ApplyStep continues from is the values, the
+  // slots and the step. Spans have the variable's size and are valid until the next ApplyStep.
+  std::vector<std::string> slot_names(size_t variable) const;
+  absl::Span<const float> slot(size_t variable, size_t slot) const;
+  absl::Span<float> MutableSlot(size_t variable, size_t slot);
+  absl::Span<float> MutableValue(size_t variable);  // counts as a change of the value
+  void set_step(uint64_t step) { step_ = step; }
 
  private:
   struct Owned {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,7 +10,9 @@
 #include "base/status_macros.h"
 #include "ml/graph/compiler.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
+#include "proto/v1/checkpoint.pb.h"
 #include "proto/v1/variable.pb.h"
+#include "runtime/config/run_config.h"
 #include "runtime/observability/histogram.h"
 #include "worker/replica/compute_backends.h"
 #include "worker/replica/declared_variable.h"
@@ -87,6 +90,37 @@ absl::Status TrainingLoop::Prepare() {
   request.threads_per_device = options_.threads_per_device;
   ASSIGN_OR_RETURN(executable_, Compile(request));
   MakeMemory();
+  return RestoreCheckpoint();
+}
+
+absl::Status TrainingLoop::RestoreCheckpoint() {
+  if (options_.checkpoint_directory.empty()) return absl::OkStatus();
+  if (options_.checkpoint_every_steps < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("TrainingLoopOptions::checkpoint_every_steps is ",
+                     options_.checkpoint_every_steps, "; it must be at least 0"));
+  }
+  v1::Manifest loop;
+  for (size_t v = 0; v < variables_->size(); ++v) *loop.add_variables() = variables_->spec(v);
+  loop.mutable_plan()->set_examples_per_epoch(static_cast<uint64_t>(dataset_.size()));
+  loop.mutable_plan()->set_batch_examples(static_cast<uint32_t>(plan_.batch_examples()));
+  loop.mutable_plan()->set_replicas_to_aggregate(1);
+  loop.set_seed(options_.seed);
+  loop.set_synchronous(true);
+  loop.set_optimizer(OptimizerName(*model_.train_op->optimizer));
+  ASSIGN_OR_RETURN(
+      checkpoints_,
+      LoopCheckpoints::Open(*file_system_, JoinPath(options_.checkpoint_directory, "checkpoints"),
+                            std::move(loop), options_.checkpoints_to_keep));
+  RETURN_IF_ERROR(checkpoints_->Restore(variables_.get()));
+  saved_step_ = step();
+  return absl::OkStatus();
+}
+
+absl::Status TrainingLoop::SaveCheckpoint() {
+  if (checkpoints_ == nullptr || step() == saved_step_) return absl::OkStatus();
+  RETURN_IF_ERROR(checkpoints_->Save(*variables_, clock_.Now()));
+  saved_step_ = step();
   return absl::OkStatus();
 }
 
@@ -125,6 +159,7 @@ void TrainingLoop::MakeMemory() {
   versions_.resize(variables_->size());
   for (const TensorSpec& spec : executable_->output_specs()) results_.emplace_back(spec);
   for (Tensor& result : results_) outputs_.push_back(result.mutable_data());
+  results_[0].mutable_span<float>()[0] = std::numeric_limits<float>::quiet_NaN();
   contributions_.resize(variables_->size());
   for (size_t i = 0; i < contributes_.size(); ++i) {
     contributions_[contributes_[i]] = results_[i + 1].span<float>().data();
@@ -179,7 +214,12 @@ absl::Status TrainingLoop::WriteSummaries(int64_t step) {
 }
 
 absl::StatusOr<float> TrainingLoop::Train(int64_t num_steps) {
-  for (int64_t i = 0; i < num_steps; ++i) RETURN_IF_ERROR(TakeStep());
+  for (int64_t i = 0; i < num_steps; ++i) {
+    RETURN_IF_ERROR(TakeStep());
+    const int64_t every = options_.checkpoint_every_steps;
+    if (every > 0 && step() % every == 0) RETURN_IF_ERROR(SaveCheckpoint());
+  }
+  RETURN_IF_ERROR(SaveCheckpoint());
   RETURN_IF_ERROR(events_.Flush());
   return results_[0].span<float>()[0];
 }

@@ -1,6 +1,5 @@
 // Trains a model that Deploy (ml/deploy/model_deploy.h) has built, in this process and without a
-// cluster. It is the loop of TF-Slim's slim.learning.train with its summaries, but without
-// checkpoints: a run that must survive the end of its process is for `shoal train`.
+// cluster. It is the loop of TF-Slim's slim.learning.train, with its summaries and checkpoints.
 #ifndef SHOAL_WORKER_REPLICA_TRAINING_LOOP_H_
 #define SHOAL_WORKER_REPLICA_TRAINING_LOOP_H_
 
@@ -22,6 +21,7 @@
 #include "ml/tensor/tensor.h"
 #include "runtime/observability/event_file.h"
 #include "runtime/variables/owned_variables.h"
+#include "worker/replica/loop_checkpoints.h"
 
 namespace shoal {
 
@@ -29,6 +29,15 @@ struct TrainingLoopOptions {
   int64_t batch_size = 32;    // examples per clone and step
   uint64_t seed = 1;          // seeds first values, the order of examples and random ops
   std::string log_directory;  // receives an event file for TensorBoard; empty: none is written
+  // Receives checkpoints, in the folder "checkpoints" as a run's directory does: `shoal inspect`
+  // lists them, and `shoal train --init_from` starts a run from them. Create restores the newest
+  // undamaged one. Empty: there are none. One loop at a time may use a directory, which must not be
+  // that of a run.
+  std::string checkpoint_directory;
+  // Every so many steps Train makes a checkpoint, and one when it returns after new steps. 0: only
+  // when it returns.
+  int64_t checkpoint_every_steps = 1000;
+  int checkpoints_to_keep = 5;  // the newest ones; others are deleted
   // The devices that the deployment's clones may use, as DeploymentConfigOptions::clone_devices
   // names them.
   std::vector<std::string> devices = {"/cpu:0"};
@@ -41,9 +50,11 @@ struct TrainingLoopOptions {
 // Not thread-safe.
 class TrainingLoop {
  public:
-  // Borrows all arguments but the options for the loop's life. InvalidArgument: the model was
-  // deployed without an optimizer, a step needs more examples than the data set has, a field is
-  // ragged, or a device is missing. All clones must take their batches from `queue`.
+  // Borrows all arguments but the options for the loop's life. All clones must take their batches
+  // from `queue`. InvalidArgument: the model was deployed without an optimizer, a step needs more
+  // examples than the data set has, a field is ragged, an option has a bad value, or a device is
+  // missing. FailedPrecondition: the checkpoint has another model, optimizer, seed, batch or number
+  // of examples; DataLoss: all checkpoints are damaged.
   static absl::StatusOr<std::unique_ptr<TrainingLoop>> Create(const Graph& graph,
                                                               const DeployedModel& model,
                                                               const InputQueue& queue,
@@ -51,9 +62,14 @@ class TrainingLoop {
                                                               const TrainingLoopOptions& options);
 
   // Trains for `num_steps` steps on full batches, epoch after epoch, and continues where the
-  // previous call ended. Returns the loss of the last step, computed before its update. Returns the
-  // error of the data set, of the event file or of a device.
+  // previous call, or the restored checkpoint, ended: the values are the same bytes as those of one
+  // call without an end. Returns the loss of the last step, computed before its update (NaN if this
+  // loop has taken none). Returns the error of the data set, of the event file, of a device, or of
+  // a checkpoint, which names its path; the steps before the error are kept.
   absl::StatusOr<float> Train(int64_t num_steps);
+
+  // Returns the number of updates of the variables, with those before the restored checkpoint.
+  int64_t step() const { return static_cast<int64_t>(variables_->step()); }
 
   // Listed devices that this build or machine does not have; soft placement uses CPUs instead.
   std::vector<std::string> missing_devices() const;
@@ -66,6 +82,9 @@ class TrainingLoop {
                const Dataset& dataset, const TrainingLoopOptions& options, const BatchPlan& plan);
 
   absl::Status Prepare();
+  // Opens the checkpoints and restores the newest one, if the options name a directory.
+  absl::Status RestoreCheckpoint();
+  absl::Status SaveCheckpoint();
   void ChooseFetches();
   void MakeMemory();
   absl::Status TakeStep();
@@ -81,6 +100,8 @@ class TrainingLoop {
   const KernelBackend backend_;
   const std::vector<KernelBackend> accelerators_;
   std::unique_ptr<OwnedVariables> variables_;
+  std::unique_ptr<LoopCheckpoints> checkpoints_;  // null: the options name no directory
+  int64_t saved_step_ = 0;                        // that of the newest checkpoint, or 0
   std::unique_ptr<Executable> executable_;
   // The loss, the gradients, the update ops, the summaries.
   std::vector<Output> fetches_;
