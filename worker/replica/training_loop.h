@@ -101,7 +101,7 @@ class TrainingLoop {
   const std::vector<KernelBackend> accelerators_;
   std::unique_ptr<OwnedVariables> variables_;
   std::unique_ptr<LoopCheckpoints> checkpoints_;  // null: the options name no directory
-  int64_t saved_step_ = 0;                        // that of the newest checkpoint, or 0
+  int64_t saved_step_ = 0;                        // the step of the newest checkpoint, or 0
   std::unique_ptr<Executable> executable_;
   // The loss, the gradients, the update ops, the summaries.
   std::vector<Output> fetches_;
