@@ -171,7 +171,10 @@ void SyncMode::Advance(absl::Time /*now*/) {
       if (!line.evaluation.has_value()) {
         if (!WillLackEvaluation(step)) break;
         context_.log.NoteTrouble(
-            absl::StrFormat("no evaluation of step %d: a worker died with a part of it", step));
+            absl::StrFormat("no evaluation of step %d: %s", step,
+                            context_.phases.steps_have_ended()
+                                ? "the stop came before workers had sent every part of it"
+                                : "a worker died with a part of it"));
       }
     }
     context_.log.Add(std::move(line));

@@ -23,6 +23,8 @@ namespace shoal {
 namespace {
 
 constexpr double kPatience = 2500;  // Seconds that a run may take, most of them in waits.
+// A stop that waited as long as this has given up what was not complete (chief/session/waits.h).
+constexpr absl::Duration kPatienceOfStop = absl::Seconds(10);
 constexpr absl::Duration kBetweenLooks =
     absl::Milliseconds(100);  // The time between two looks at the chief.
 
@@ -205,6 +207,10 @@ void ClusterSimulation::OnEnded(Life* life, const absl::Status& status) {
   event.text = status.ToString();
   Note(absl::StrCat(life->process.address, " ends: ", event.text));
   Add(event);
+  if (task == "chief" && absl::IsCancelled(status) &&
+      fibers_.now() - stop_requested_at_ > kPatienceOfStop) {
+    stop_was_slow_ = true;
+  }
   if (task == "chief" && status.ok()) {
     over_ = true;
     Add(EventOf(HistoryEvent::kOver));
@@ -288,6 +294,7 @@ void ClusterSimulation::OnChief(SimulatedProcess* process, Chief* chief) {
   newest_step_ = status.last_checkpoint_step();
   Note(absl::StrCat("chief of term ", chief_term_, " resumes from step ", newest_step_));
   Add(EventOf(HistoryEvent::kChiefStarts, chief_term_, 0, newest_step_));
+  if (std::exchange(stop_was_slow_, false)) counts_.slow_stops.insert(newest_step_);
   if (!std::exchange(workers_are_gone_, false)) return;
   counts_.last_checkpoint = newest_step_;
   for (uint32_t i = 0; i < run_.num_workers; ++i) StartLater(absl::StrCat("worker/", i), 0.2, 4);
@@ -308,6 +315,7 @@ void ClusterSimulation::LoseWorkers() {
 }
 
 void ClusterSimulation::RequestStop(const v1::RequestStopRequest& request) {
+  if (request.stop()) stop_requested_at_ = fibers_.now();
   Life* const chief = current_["chief"];
   if (chief_ == nullptr || !chief->process.alive) return;
   ++chief->process.serving;
@@ -531,10 +539,12 @@ void ClusterSimulation::WatchLeases(const v1::GetRunStatusResponse& status) {
       process.last_contact = fibers_.now() - absl::Seconds(member->seconds_since_heartbeat());
       process.lease_ended = absl::InfiniteFuture();
     } else if (process.lease_ended == absl::InfiniteFuture()) {
-      // The chief may take a place earlier, from a ps that workers do not reach: incarnations
-      // guard that.
+      // The chief takes a place earlier from a ps that workers do not reach. The last contact with
+      // such a ps may have been after the look before this one; incarnations guard that.
+      const absl::Duration lease = absl::Seconds(run_.run.cluster().lease_seconds());
+      const bool ended_early = fibers_.now() < process.last_contact + lease;
       const absl::Time whole =
-          process.last_contact + absl::Seconds(run_.run.cluster().lease_seconds()) + kBetweenLooks;
+          (ended_early ? fibers_.now() : process.last_contact + kBetweenLooks) + lease;
       process.lease_ended = std::max(fibers_.now(), whole);
     }
     if (process.acted <= process.lease_ended) continue;

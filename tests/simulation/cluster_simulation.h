@@ -83,6 +83,9 @@ class ClusterSimulation {
     // the checkpoint from which the run resumed.
     std::optional<uint64_t> step_without_workers;
     uint64_t last_checkpoint = 0;
+    // The steps of checkpoints that stops made which had waited for long: the chief may have given
+    // up the evaluation of such a step.
+    std::set<uint64_t> slow_stops;
   };
   const Counts& counts() const { return counts_; }
 
@@ -138,6 +141,8 @@ class ClusterSimulation {
   Chief* chief_ = nullptr;                // The chief of the current life; null if none runs.
   uint64_t chief_term_ = 0;
   uint64_t failed_term_ = 0;  // The newest term whose chief has given the run up.
+  absl::Time stop_requested_at_ = absl::InfiniteFuture();
+  bool stop_was_slow_ = false;  // the last chief ended with such a stop
   bool workers_are_gone_ = false;
   bool over_ = false;
   bool ending_ = false;  // The simulation is shutting down: tasks that end are not restarted.

@@ -166,6 +166,7 @@ std::string ClusterSimulation::JudgeSync(Checkpoint& checkpoint,
         continue;
       }
       if (MayLackEvaluation(*plan, sequential.version(), skipped)) continue;
+      if (counts_.slow_stops.count(sequential.version()) > 0) continue;
       // No worker was left to evaluate it.
       if (counts_.step_without_workers.has_value() &&
           sequential.version() <= counts_.last_checkpoint) {
