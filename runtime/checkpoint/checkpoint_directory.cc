@@ -53,8 +53,14 @@ bool CheckpointName::Parse(absl::string_view text, CheckpointName* name) {
 
 absl::StatusOr<std::unique_ptr<CheckpointDirectory>> CheckpointDirectory::Open(
     FileSystem& file_system, const std::string& root) {
+  // The names of directories that are created here must survive a crash, too.
+  std::vector<std::string> parents = {ParentDirectory(root)};
+  while (!FileExists(file_system, parents.back()) &&
+         ParentDirectory(parents.back()) != parents.back()) {
+    parents.push_back(ParentDirectory(parents.back()));
+  }
   RETURN_IF_ERROR(file_system.MakeDirectory(root));
-  RETURN_IF_ERROR(file_system.SyncDirectory(ParentDirectory(root)));
+  for (const std::string& parent : parents) RETURN_IF_ERROR(file_system.SyncDirectory(parent));
   return absl::WrapUnique(new CheckpointDirectory(file_system, root));
 }
 

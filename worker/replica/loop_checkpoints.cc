@@ -78,6 +78,9 @@ absl::Status LoopCheckpoints::CheckSettings(const Checkpoint& checkpoint) const 
         checkpoint, absl::StrCat("a data set of ", saved.plan().examples_per_epoch(), " examples"),
         absl::StrCat("that data set and not one of ", loop_.plan().examples_per_epoch()));
   }
+  if (saved.data_fingerprint() != loop_.data_fingerprint()) {
+    return Differs(checkpoint, "another data set", "that one");
+  }
   for (const v1::VariableSpec& variable : saved.variables()) {
     const auto same = [&](const v1::VariableSpec& other) {
       return other.name() == variable.name();
@@ -94,6 +97,13 @@ absl::Status LoopCheckpoints::Restore(OwnedVariables* variables) {
       directory_->OpenLatestValid(Checkpoint::Verify::kEverything, &rejected);
   for (const std::string& line : rejected) LOG(WARNING) << line;
   if (absl::IsNotFound(opened.status())) return absl::OkStatus();
+  if (absl::IsDataLoss(opened.status())) {
+    return absl::DataLossError(absl::StrCat(
+        "all checkpoints in ", directory_->root(), " are damaged (",
+        rejected.empty() ? "" : rejected.front(),
+        "); bring back a good copy, or name another TrainingLoopOptions::checkpoint_directory to "
+        "start anew"));
+  }
   RETURN_IF_ERROR(opened.status());
   Checkpoint& checkpoint = **opened;
   RETURN_IF_ERROR(CheckSettings(checkpoint));

@@ -41,7 +41,7 @@ class LoopCheckpointsTest : public testing::Test {
 
   // Returns the step that a new program restores; its value must be that of so many steps.
   uint64_t RestoredStep() {
-    auto opened = LoopCheckpoints::Open(disk_, "loop", loop_, /*keep=*/2);
+    auto opened = LoopCheckpoints::Open(disk_, "runs/mine/checkpoints", loop_, /*keep=*/2);
     EXPECT_OK(opened.status());
     const auto restored = MakeVariables(), expected = MakeVariables();
     EXPECT_OK((*opened)->Restore(restored.get()));
@@ -59,7 +59,8 @@ class LoopCheckpointsTest : public testing::Test {
 TEST_F(LoopCheckpointsTest, ACrashAtAnyChangeOfTheDiskLeavesTheCheckpointBeforeOrTheNewOne) {
   const auto variables = MakeVariables();
   {
-    ASSERT_OK_AND_ASSIGN(const auto checkpoints, LoopCheckpoints::Open(disk_, "loop", loop_, 2));
+    ASSERT_OK_AND_ASSIGN(const auto checkpoints,
+                         LoopCheckpoints::Open(disk_, "runs/mine/checkpoints", loop_, 2));
     TakeStep(variables.get());
     ASSERT_OK(checkpoints->Save(*variables, absl::UnixEpoch()));
   }
@@ -67,7 +68,8 @@ TEST_F(LoopCheckpointsTest, ACrashAtAnyChangeOfTheDiskLeavesTheCheckpointBeforeO
   int failures = 0;
   for (int change = 0; newest == 1; ++change) {
     ASSERT_LT(change, 1000);
-    ASSERT_OK_AND_ASSIGN(const auto checkpoints, LoopCheckpoints::Open(disk_, "loop", loop_, 2));
+    ASSERT_OK_AND_ASSIGN(const auto checkpoints,
+                         LoopCheckpoints::Open(disk_, "runs/mine/checkpoints", loop_, 2));
     if (variables->step() == 1) TakeStep(variables.get());
     disk_.faults().FailFrom(disk_.faults().num_changes() + change, absl::UnavailableError("off"));
     const absl::Status saved = checkpoints->Save(*variables, absl::UnixEpoch());
@@ -80,7 +82,8 @@ TEST_F(LoopCheckpointsTest, ACrashAtAnyChangeOfTheDiskLeavesTheCheckpointBeforeO
 }
 
 TEST_F(LoopCheckpointsTest, AFullDiskIsNamedAndLeavesTheCheckpointBefore) {
-  ASSERT_OK_AND_ASSIGN(const auto checkpoints, LoopCheckpoints::Open(disk_, "loop", loop_, 2));
+  ASSERT_OK_AND_ASSIGN(const auto checkpoints,
+                       LoopCheckpoints::Open(disk_, "runs/mine/checkpoints", loop_, 2));
   const auto variables = MakeVariables();
   TakeStep(variables.get());
   ASSERT_OK(checkpoints->Save(*variables, absl::UnixEpoch()));

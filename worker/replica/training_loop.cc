@@ -105,6 +105,7 @@ absl::Status TrainingLoop::RestoreCheckpoint() {
   loop.mutable_plan()->set_examples_per_epoch(static_cast<uint64_t>(dataset_.size()));
   loop.mutable_plan()->set_batch_examples(static_cast<uint32_t>(plan_.batch_examples()));
   loop.mutable_plan()->set_replicas_to_aggregate(1);
+  loop.set_data_fingerprint(dataset_.fingerprint());
   loop.set_seed(options_.seed);
   loop.set_synchronous(true);
   loop.set_optimizer(OptimizerName(*model_.train_op->optimizer));
@@ -112,6 +113,9 @@ absl::Status TrainingLoop::RestoreCheckpoint() {
       checkpoints_,
       LoopCheckpoints::Open(*file_system_, JoinPath(options_.checkpoint_directory, "checkpoints"),
                             std::move(loop), options_.checkpoints_to_keep));
+  ASSIGN_OR_RETURN(RunLock lock,
+                   RunLock::Acquire(options_.checkpoint_directory, RunLock::Holder::kChief));
+  lock_.emplace(std::move(lock));
   RETURN_IF_ERROR(checkpoints_->Restore(variables_.get()));
   saved_step_ = step();
   return absl::OkStatus();

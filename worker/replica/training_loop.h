@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "ml/nn/model.h"
 #include "ml/tensor/tensor.h"
 #include "runtime/observability/event_file.h"
+#include "runtime/process/run_lock.h"
 #include "runtime/variables/owned_variables.h"
 #include "worker/replica/loop_checkpoints.h"
 
@@ -53,8 +55,9 @@ class TrainingLoop {
   // Borrows all arguments but the options for the loop's life. All clones must take their batches
   // from `queue`. InvalidArgument: the model was deployed without an optimizer, a step needs more
   // examples than the data set has, a field is ragged, an option has a bad value, or a device is
-  // missing. FailedPrecondition: the checkpoint has another model, optimizer, seed, batch or number
-  // of examples; DataLoss: all checkpoints are damaged.
+  // missing. FailedPrecondition: the checkpoint has another model, optimizer, seed, batch or data
+  // set; DataLoss: all checkpoints are damaged; AlreadyExists: another loop, or a run, uses the
+  // directory.
   static absl::StatusOr<std::unique_ptr<TrainingLoop>> Create(const Graph& graph,
                                                               const DeployedModel& model,
                                                               const InputQueue& queue,
@@ -100,6 +103,7 @@ class TrainingLoop {
   const KernelBackend backend_;
   const std::vector<KernelBackend> accelerators_;
   std::unique_ptr<OwnedVariables> variables_;
+  std::optional<RunLock> lock_;                   // that of checkpoint_directory
   std::unique_ptr<LoopCheckpoints> checkpoints_;  // null: the options name no directory
   int64_t saved_step_ = 0;                        // the step of the newest checkpoint, or 0
   std::unique_ptr<Executable> executable_;

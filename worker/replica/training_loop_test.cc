@@ -27,7 +27,8 @@ using ::testing::HasSubstr;
 
 constexpr int kExamples = 200;  // six batches of 32, and some examples more
 
-std::unique_ptr<InMemoryDataset> Comparisons(int examples) {
+// Each input is increased by the offset, which does not change the labels.
+std::unique_ptr<InMemoryDataset> Comparisons(int examples, float offset) {
   Tensor inputs(DataType::kFloat32, {examples, 4});
   Tensor labels(DataType::kFloat32, {examples, 1});
   uint32_t state = 1;
@@ -36,7 +37,7 @@ std::unique_ptr<InMemoryDataset> Comparisons(int examples) {
     for (int k = 0; k < 4; ++k) {
       state = state * 1664525u + 1013904223u;
       const float x = static_cast<float>(state >> 8) / 16777216.0f;
-      inputs.mutable_span<float>()[i * 4 + k] = x;
+      inputs.mutable_span<float>()[i * 4 + k] = x + offset;
       difference += k < 2 ? x : -x;
     }
     labels.mutable_span<float>()[i] = difference > 0 ? 1.0f : 0.0f;
@@ -48,6 +49,7 @@ struct Settings {
   int hidden_units = 8;
   int num_clones = 2;
   int examples = kExamples;
+  float offset = 0;
   bool is_sgd = false;
   bool keeps_averages = true;
   TrainingLoopOptions loop;
@@ -57,7 +59,9 @@ struct Settings {
 class Program {
  public:
   explicit Program(const Settings& settings)
-      : dataset_(Comparisons(settings.examples)), builder_(&graph_), queue_(dataset_->fields()) {
+      : dataset_(Comparisons(settings.examples, settings.offset)),
+        builder_(&graph_),
+        queue_(dataset_->fields()) {
     DeploymentConfigOptions deployment;
     deployment.num_clones = settings.num_clones;
     deployment.clone_on_cpu = true;
@@ -173,23 +177,30 @@ TEST_F(TrainingLoopTest, ARestoredLoopEndsWithTheBytesOfOneThatNeverEnded) {
 
 TEST_F(TrainingLoopTest, KeepsTheNewestCheckpoints) {
   settings_.loop.checkpoints_to_keep = 2;
-  Program program(settings_);
-  ASSERT_OK(program.loop().Train(10).status());
+  auto program = std::make_unique<Program>(settings_);
+  ASSERT_OK(program->loop().Train(10).status());
   EXPECT_THAT(ListCheckpoints(), testing::ElementsAre(Name(10), Name(8)));
   // A loop that takes no step writes nothing.
+  program.reset();
   EXPECT_TRUE(std::isnan(*Program(settings_).loop().Train(0)));
   EXPECT_EQ(ListCheckpoints().front(), Name(10));
 }
 
 TEST_F(TrainingLoopTest, ADamagedCheckpointGivesWayToTheOneBefore) {
-  Program whole(settings_);
-  ASSERT_OK(whole.loop().Train(10).status());
+  std::string whole;
+  {
+    Program program(settings_);
+    ASSERT_OK(program.loop().Train(10).status());
+    whole = program.GetState();
+  }
   Damage(Name(10));
-  Program restored(settings_);
-  ASSERT_OK(restored.status());
-  EXPECT_EQ(restored.loop().step(), 8);
-  ASSERT_OK(restored.loop().Train(2).status());
-  EXPECT_TRUE(restored.GetState() == whole.GetState());
+  {
+    Program restored(settings_);
+    ASSERT_OK(restored.status());
+    EXPECT_EQ(restored.loop().step(), 8);
+    ASSERT_OK(restored.loop().Train(2).status());
+    EXPECT_TRUE(restored.GetState() == whole);
+  }
   EXPECT_EQ(ListCheckpoints().front(), Name(10, 1));
   EXPECT_EQ(Program(settings_).loop().step(), 10);
 }
@@ -197,7 +208,10 @@ TEST_F(TrainingLoopTest, ADamagedCheckpointGivesWayToTheOneBefore) {
 TEST_F(TrainingLoopTest, DamageOfAllCheckpointsIsAnError) {
   ASSERT_OK(Program(settings_).loop().Train(3).status());
   Damage(Name(3));
-  EXPECT_TRUE(absl::IsDataLoss(Program(settings_).status())) << Program(settings_).status();
+  const absl::Status status = Program(settings_).status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("name another TrainingLoopOptions::checkpoint_directory to start anew"));
 }
 
 TEST_F(TrainingLoopTest, ACheckpointOfOtherSettingsIsRefusedWithTheRemedy) {
@@ -218,8 +232,17 @@ TEST_F(TrainingLoopTest, ACheckpointOfOtherSettingsIsRefusedWithTheRemedy) {
                         "another TrainingLoopOptions::checkpoint_directory"));
   EXPECT_THAT(refused([](Settings* s) { s->loop.seed = 2; }),
               HasSubstr("the seed 1; set TrainingLoopOptions::seed to it and not to 2"));
+  EXPECT_THAT(refused([](Settings* s) { s->offset = 0.5f; }),
+              HasSubstr("was made with another data set; set that one"));
   EXPECT_THAT(refused([](Settings* s) { s->examples = 300; }),
               HasSubstr("a data set of 200 examples; set that data set and not one of 300"));
+}
+
+TEST_F(TrainingLoopTest, ADirectoryServesOneLoopAtATime) {
+  Program first(settings_);
+  ASSERT_OK(first.status());
+  const absl::Status second = Program(settings_).status();
+  EXPECT_TRUE(absl::IsAlreadyExists(second)) << second;
 }
 
 TEST_F(TrainingLoopTest, AnAverageThatWasNotKeptStartsFromTheValue) {
