@@ -105,6 +105,17 @@ check_house() {
   rm -f "/tmp/check_prose.$$"
 }
 
+# Rules for C++ come from tools/bazel/cc.bzl, with its precompiled headers.
+check_rules() {
+  local file
+  while read -r file; do
+    [[ "$file" == third_party/* || "$file" == tests/examples/outside/* ]] && continue
+    if grep -qE '^\[?cc_(binary|library|test)\(' "$file" && ! grep -q '^load("//tools/bazel:cc.bzl"' "$file"; then
+      fail "$file: load cc_library, cc_binary and cc_test from //tools/bazel:cc.bzl"
+    fi
+  done < <(tracked '*BUILD')
+}
+
 # docs/library.md lists the targets that workspaces outside may depend on: exactly the public ones.
 check_public() {
   local listed public
@@ -171,7 +182,7 @@ check_tidy() {
 }
 
 case "${1:-}" in
-  "") check_format; check_scripts; check_lengths; check_words; check_house; check_roles; check_public ;;
+  "") check_format; check_scripts; check_lengths; check_words; check_house; check_rules; check_roles; check_public ;;
   allocator) check_allocator "${2:?linked or absent}" ;;
   headers) check_headers ;;
   tidy) check_tidy "${@:2}" ;;

@@ -173,7 +173,7 @@ void SyncMode::Advance(absl::Time /*now*/) {
         context_.log.NoteTrouble(
             absl::StrFormat("no evaluation of step %d: %s", step,
                             context_.phases.steps_have_ended()
-                                ? "the stop came before workers had sent every part of it"
+                                ? "the steps ended before workers had sent every part of it"
                                 : "a worker died with a part of it"));
       }
     }

@@ -135,7 +135,7 @@ TEST_F(LastCutTest, ItDoesNotWaitForAnEvaluation) {
   ASSERT_EQ(manifests_.size(), 1u);
   ManifestIsWritten(manifests_[0]);
   EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_DONE);
-  EXPECT_THAT(notes_, Contains(HasSubstr("no evaluation of step")));
+  EXPECT_THAT(notes_, Contains(HasSubstr(": the steps ended before workers had sent every part")));
 }
 
 TEST_F(LastCutTest, AnErrorWaitsForItAndNamesIt) {

@@ -6,6 +6,7 @@
 
 namespace shoal {
 
+// What a worker's log says of GPUs.
 struct GpuLine {
   std::string text;       // "GPUs: ..."; empty: there is none so far.
   bool may_come = false;  // The log is still short, so that the line may follow.

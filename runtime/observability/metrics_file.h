@@ -8,14 +8,12 @@
 //   examples             the number of examples in this step
 //   examples_per_second  the rate over the last seconds
 //   learning_rate        the learning rate of this update
-//   staleness            asynchronous only: how many updates older than the newest values those
-//   were
-//                        from which the contribution was computed
+//   staleness            asynchronous only: the updates made since the values were read from which
+//                        the contribution was computed
 //   NAME                 each metric of the model with another name, sorted by name
 //   eval_loss, eval_accuracy, eval_examples, eval_NAME   only in lines of evaluated steps
-//   table:TABLE:FIGURE   the figures of tables (table_figures.h), as the ps reported them last;
-//   only
-//                        in lines of evaluated steps, and in a line about every ten seconds
+//   table:TABLE:FIGURE   the figures of tables (table_figures.h), as the ps reported them last; in
+//                        lines of evaluated steps, and in a line about every ten seconds
 //
 // Numbers that are not finite, and metrics that a step does not measure, become null.
 #ifndef SHOAL_RUNTIME_OBSERVABILITY_METRICS_FILE_H_

@@ -14,14 +14,13 @@
 #include "proto/v1/chief_service.pb.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/config/run_config.h"
+#include "runtime/config/stop_times.h"
 #include "runtime/process/exit_code.h"
 
 namespace shoal {
 namespace {
 
 constexpr double kPatience = 2500;  // Seconds that a run may take, most of them in waits.
-// A stop that waited as long as this has given up what was not complete (chief/session/waits.h).
-constexpr absl::Duration kPatienceOfStop = absl::Seconds(10);
 constexpr absl::Duration kBetweenLooks =
     absl::Milliseconds(100);  // The time between two looks at the chief.
 
@@ -205,8 +204,8 @@ void ClusterSimulation::OnEnded(Life* life, const absl::Status& status) {
   Note(absl::StrCat(life->process.address, " ends: ", event.text));
   Add(event);
   if (task == "chief" && absl::IsCancelled(status) &&
-      fibers_.now() - stop_requested_at_ > kPatienceOfStop) {
-    stop_was_slow_ = true;
+      fibers_.now() - stop_requested_at_ > ComputeStopTimes(run_.run).checkpoint / 2) {
+    stop_was_slow_ = true;  // Waits::CheckStop may have ended the steps.
   }
   if (task == "chief" && status.ok()) {
     over_ = true;

@@ -81,6 +81,7 @@ struct NamedSeed {
   const char* name;
   bool synchronous;
   uint64_t seed;
+  bool tables = false;
 };
 
 class NamedSeedTest : public ::testing::TestWithParam<NamedSeed> {};
@@ -92,6 +93,7 @@ TEST_P(NamedSeedTest, ComesToTheRightEnd) {
   ClusterSimulation::Options options;
   options.seed = GetParam().seed;
   options.synchronous = GetParam().synchronous;
+  options.tables = GetParam().tables;
   ClusterSimulation simulation(options);
   EXPECT_EQ(simulation.Run(), "") << simulation.Describe();
 }
@@ -123,6 +125,9 @@ constexpr NamedSeed kNamedSeeds[] = {
     // A chief resumed from a checkpoint whose lines the chief before had removed.
     {"ARollbackWhileACheckpointIsPublishedAndAllTasksDie", true, 2079},
     {"APsDiesWhileACheckpointIsPublishedAndThenAllTasksDie", true, 31797},
+    // Seeds in which the verdict was wrong.
+    {"AStopGivesAnEvaluationUp", true, 13457},
+    {"APsServesUntilItsLeaseEndsAlthoughItsPlaceIsTaken", true, 10747, true},
 };
 
 INSTANTIATE_TEST_SUITE_P(Seeds, NamedSeedTest, ::testing::ValuesIn(kNamedSeeds),

@@ -8,9 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
+#include "base/log.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
 #include "ml/kernels/cpu/simd/cpu_features.h"
 #include "ml/kernels/cuda/cuda_kernels.h"
+#include "worker/replica/device_selection.h"
 
 namespace shoal {
 namespace {
@@ -34,6 +36,13 @@ bool MayUseGpus(const v1::DeploymentOptions& deployment) {
 
 std::vector<KernelBackend> AcceleratorsFor(const v1::DeploymentOptions& deployment) {
   return MayUseGpus(deployment) ? Gpus() : std::vector<KernelBackend>();
+}
+
+void LogMissingDevices(const std::vector<std::string>& devices,
+                       const std::vector<KernelBackend>& accelerators) {
+  for (const std::string& device : MissingDevices(devices, accelerators)) {
+    LOG(WARNING) << "there is no " << device << " (" << DescribeGpus() << ")";
+  }
 }
 
 std::string DescribeGpus() {

@@ -18,6 +18,10 @@ std::vector<KernelBackend> AcceleratorsFor(const v1::DeploymentOptions& deployme
 // The same for the devices that a program lists ("/gpu:0", "/cpu:1").
 std::vector<KernelBackend> AcceleratorsFor(const std::vector<std::string>& devices);
 
+// Logs a warning for each listed device that `accelerators` does not have, and why.
+void LogMissingDevices(const std::vector<std::string>& devices,
+                       const std::vector<KernelBackend>& accelerators);
+
 // Describes the GPUs of this machine in one line, or says why there are none that this program can
 // use: "GPUs: none; this program was built without CUDA; build it with --config=cuda".
 std::string DescribeGpus();

@@ -18,9 +18,9 @@ namespace shoal {
 namespace {
 
 absl::Status Differs(const Checkpoint& checkpoint, absl::string_view what,
-                     absl::string_view option) {
+                     absl::string_view remedy) {
   return absl::FailedPreconditionError(
-      absl::StrCat("checkpoint ", checkpoint.directory(), " was made with ", what, "; set ", option,
+      absl::StrCat("checkpoint ", checkpoint.directory(), " was made with ", what, "; ", remedy,
                    ", or name another TrainingLoopOptions::checkpoint_directory"));
 }
 
@@ -58,35 +58,41 @@ LoopCheckpoints::LoopCheckpoints(FileSystem& file_system,
 
 absl::Status LoopCheckpoints::CheckSettings(const Checkpoint& checkpoint) const {
   const v1::Manifest& saved = checkpoint.manifest();
+  if (!saved.run_id().empty() || saved.term() != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("checkpoint ", checkpoint.directory(),
+                     " is that of a run; name a directory of the loop's own"));
+  }
   if (saved.optimizer() != loop_.optimizer()) {
     return Differs(checkpoint, absl::StrCat("the optimizer ", saved.optimizer()),
-                   absl::StrCat("that one and not ", loop_.optimizer()));
+                   absl::StrCat("use that one, not ", loop_.optimizer()));
   }
   if (saved.seed() != loop_.seed()) {
     return Differs(checkpoint, absl::StrCat("the seed ", saved.seed()),
-                   absl::StrCat("TrainingLoopOptions::seed to it and not to ", loop_.seed()));
+                   absl::StrCat("set TrainingLoopOptions::seed to it, not to ", loop_.seed()));
   }
   if (saved.plan().batch_examples() != loop_.plan().batch_examples()) {
     return Differs(
         checkpoint, absl::StrCat(saved.plan().batch_examples(), " examples a step"),
         absl::StrCat(
-            "the number of clones and TrainingLoopOptions::batch_size to that many and not ",
+            "set the number of clones and TrainingLoopOptions::batch_size to make that many, not ",
             loop_.plan().batch_examples()));
   }
   if (saved.plan().examples_per_epoch() != loop_.plan().examples_per_epoch()) {
     return Differs(
         checkpoint, absl::StrCat("a data set of ", saved.plan().examples_per_epoch(), " examples"),
-        absl::StrCat("that data set and not one of ", loop_.plan().examples_per_epoch()));
+        absl::StrCat("train on that data set, not on one of ", loop_.plan().examples_per_epoch()));
   }
   if (saved.data_fingerprint() != loop_.data_fingerprint()) {
-    return Differs(checkpoint, "another data set", "that one");
+    return Differs(checkpoint, "another data set", "train on that data set");
   }
   for (const v1::VariableSpec& variable : saved.variables()) {
     const auto same = [&](const v1::VariableSpec& other) {
       return other.name() == variable.name();
     };
     if (std::any_of(loop_.variables().begin(), loop_.variables().end(), same)) continue;
-    return Differs(checkpoint, absl::StrCat("a variable ", variable.name()), "a model that has it");
+    return Differs(checkpoint, absl::StrCat("a variable ", variable.name()),
+                   "train a model that has it");
   }
   return absl::OkStatus();
 }

@@ -19,7 +19,7 @@
 
 namespace shoal {
 
-// Not thread-safe.
+// Restores a loop's variables from its newest checkpoint, and writes new ones. Not thread-safe.
 class LoopCheckpoints {
  public:
   // Opens the directory, which is created if it is absent. `loop` has what every manifest says of

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "base/faulty_file_system.h"
@@ -79,6 +80,21 @@ TEST_F(LoopCheckpointsTest, ACrashAtAnyChangeOfTheDiskLeavesTheCheckpointBeforeO
     EXPECT_TRUE(newest == 2 || !saved.ok());
   }
   EXPECT_GT(failures, 5);
+}
+
+TEST_F(LoopCheckpointsTest, ACheckpointOfARunIsRefused) {
+  v1::Manifest run = loop_;
+  run.set_run_id("mine");
+  const auto variables = MakeVariables();
+  {
+    ASSERT_OK_AND_ASSIGN(const auto of_run, LoopCheckpoints::Open(disk_, "runs/a", run, 2));
+    TakeStep(variables.get());
+    ASSERT_OK(of_run->Save(*variables, absl::UnixEpoch()));
+  }
+  ASSERT_OK_AND_ASSIGN(const auto checkpoints, LoopCheckpoints::Open(disk_, "runs/a", loop_, 2));
+  const absl::Status status = checkpoints->Restore(variables.get());
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("is that of a run"));
 }
 
 TEST_F(LoopCheckpointsTest, AFullDiskIsNamedAndLeavesTheCheckpointBefore) {

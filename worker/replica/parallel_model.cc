@@ -10,6 +10,8 @@
 #include "absl/strings/strip.h"
 
 #include "base/status_macros.h"
+#include "ml/kernels/cpu/cpu_kernels.h"
+#include "worker/replica/compute_backends.h"
 #include "worker/replica/declared_variable.h"
 #include "worker/replica/device_selection.h"
 #include "worker/replica/variable_file.h"
@@ -66,6 +68,11 @@ absl::StatusOr<std::unique_ptr<ParallelModel>> ParallelModel::Create(
     if (std::find(options.devices.begin(), end, *end) != end) {
       return absl::InvalidArgumentError(absl::StrCat("devices: ", *end, " is named twice"));
     }
+  }
+  if (!options.backend.create_kernel) {
+    options.backend = CpuKernelBackend();
+    options.accelerators = AcceleratorsFor(options.devices);
+    LogMissingDevices(options.devices, options.accelerators);
   }
   std::unique_ptr<ParallelModel> model(new ParallelModel(std::move(spec), std::move(options)));
   const bool trains = model->spec_.loss != nullptr;

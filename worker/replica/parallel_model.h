@@ -3,12 +3,15 @@
 //   ParallelModelSpec spec;
 //   spec.inputs = {{"input", {DataType::kFloat32, {784}}}};
 //   spec.model = [](GraphBuilder& builder, absl::Span<const Output> inputs, bool is_training) {
-//     return std::vector<Output>{Dense(builder, inputs[0], {.units = 10})};
+//     DenseOptions dense;
+//     dense.units = 10;
+//     return std::vector<Output>{Dense(builder, inputs[0], dense)};
 //   };
 //   ParallelModelOptions options;
 //   options.devices = {"/cpu:0", "/cpu:2"};
 //   ASSIGN_OR_RETURN(auto model, ParallelModel::Create(spec, options));
-//   RETURN_IF_ERROR(model->Load(*file_system, "runs/NAME/checkpoints/step-100/model.safetensors"));
+//   // The file of `shoal export runs/NAME --model_file=model.safetensors`.
+//   RETURN_IF_ERROR(model->Load(*file_system, "model.safetensors"));
 //   ASSIGN_OR_RETURN(std::vector<Tensor> outputs, model->Predict({images}));
 //
 // Every device has a copy of the model and computes a part of the batch, whose size need not be
@@ -47,8 +50,10 @@ class OptimizerConfig;
 
 struct ParallelModelOptions {
   std::vector<std::string> devices = {"/cpu:0"};  // one copy on each; no device twice
-  KernelBackend backend;                          // the backend of CPU devices
-  std::vector<KernelBackend> accelerators;        // backends of other device types
+  // The backend of CPU devices, and those of other device types. Without a backend, Create uses all
+  // that this build and machine have for the devices, and logs which of them are missing.
+  KernelBackend backend;
+  std::vector<KernelBackend> accelerators;
   int threads_per_device = 1;
   // If true, a missing device is replaced by the CPU of the same index; if false, it is an error.
   bool allow_soft_placement = true;

@@ -6,7 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/time.h"
 
+#include "base/log.h"
 #include "base/status_macros.h"
 #include "ml/graph/compiler.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
@@ -90,6 +93,7 @@ absl::Status TrainingLoop::Prepare() {
   request.threads_per_device = options_.threads_per_device;
   ASSIGN_OR_RETURN(executable_, Compile(request));
   MakeMemory();
+  LogMissingDevices(options_.devices, accelerators_);
   return RestoreCheckpoint();
 }
 
@@ -113,9 +117,17 @@ absl::Status TrainingLoop::RestoreCheckpoint() {
       checkpoints_,
       LoopCheckpoints::Open(*file_system_, JoinPath(options_.checkpoint_directory, "checkpoints"),
                             std::move(loop), options_.checkpoints_to_keep));
-  ASSIGN_OR_RETURN(RunLock lock,
-                   RunLock::Acquire(options_.checkpoint_directory, RunLock::Holder::kChief));
-  lock_.emplace(std::move(lock));
+  absl::StatusOr<RunLock> lock =
+      RunLock::Acquire(options_.checkpoint_directory, RunLock::Holder::kChief);
+  if (absl::IsAlreadyExists(lock.status())) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("TrainingLoopOptions::checkpoint_directory: another loop or run is using ",
+                     options_.checkpoint_directory, " (",
+                     RunLock::ReadHolder(options_.checkpoint_directory, RunLock::Holder::kChief),
+                     "); wait for it or name another directory"));
+  }
+  RETURN_IF_ERROR(lock.status());
+  lock_.emplace(*std::move(lock));
   RETURN_IF_ERROR(checkpoints_->Restore(variables_.get()));
   saved_step_ = step();
   return absl::OkStatus();
@@ -188,7 +200,9 @@ absl::Status TrainingLoop::TakeStep() {
   executable_->Run({inputs_, values_, outputs_, key, versions_});
   RETURN_IF_ERROR(executable_->status());
   RETURN_IF_ERROR(variables_->ApplyStep(contributions_));
-  return WriteSummaries(step);
+  const int64_t every = options_.summarize_every_steps;
+  const bool is_due = every > 0 && (step == 0 || (step + 1) % every == 0);
+  return is_due ? WriteSummaries(step) : absl::OkStatus();
 }
 
 const Tensor& TrainingLoop::result(const Output& fetch) const {
@@ -217,15 +231,35 @@ absl::Status TrainingLoop::WriteSummaries(int64_t step) {
   return events_.AddScalars(at, points);
 }
 
-absl::StatusOr<float> TrainingLoop::Train(int64_t num_steps) {
+absl::Status TrainingLoop::TakeSteps(int64_t num_steps) {
+  absl::Time logged = clock_.Now();
+  int64_t logged_step = step();
   for (int64_t i = 0; i < num_steps; ++i) {
     RETURN_IF_ERROR(TakeStep());
+    if (options_.log_every_steps > 0 && step() % options_.log_every_steps == 0) {
+      const absl::Time now = clock_.Now();
+      LOG(INFO) << absl::StrFormat(
+          "step %d: loss %.4g, %.1f steps/s", step(), results_[0].span<float>()[0],
+          static_cast<double>(step() - logged_step) / absl::ToDoubleSeconds(now - logged));
+      logged = now;
+      logged_step = step();
+    }
     const int64_t every = options_.checkpoint_every_steps;
     if (every > 0 && step() % every == 0) RETURN_IF_ERROR(SaveCheckpoint());
   }
-  RETURN_IF_ERROR(SaveCheckpoint());
-  RETURN_IF_ERROR(events_.Flush());
+  return SaveCheckpoint();
+}
+
+absl::StatusOr<float> TrainingLoop::Train(int64_t num_steps) {
+  const absl::Status trained = TakeSteps(num_steps);
+  const absl::Status flushed = events_.Flush();
+  RETURN_IF_ERROR(trained);
+  RETURN_IF_ERROR(flushed);
   return results_[0].span<float>()[0];
+}
+
+absl::StatusOr<float> TrainingLoop::TrainTo(int64_t last_step) {
+  return Train(std::max<int64_t>(0, last_step - step()));
 }
 
 }  // namespace shoal

@@ -31,12 +31,15 @@ struct TrainingLoopOptions {
   int64_t batch_size = 32;    // examples per clone and step
   uint64_t seed = 1;          // seeds first values, the order of examples and random ops
   std::string log_directory;  // receives an event file for TensorBoard; empty: none is written
+  // The loop writes the model's summaries after the first step and every this many steps; 0: never.
+  int64_t summarize_every_steps = 100;
+  int64_t log_every_steps = 100;  // The loop logs step, loss and speed this often; 0: never.
   // Receives checkpoints, in the folder "checkpoints" as a run's directory does: `shoal inspect`
   // lists them, and `shoal train --init_from` starts a run from them. Create restores the newest
   // undamaged one. Empty: there are none. One loop at a time may use a directory, which must not be
   // that of a run.
   std::string checkpoint_directory;
-  // Every so many steps Train makes a checkpoint, and one when it returns after new steps. 0: only
+  // Train makes a checkpoint every this many steps, and when it returns if it has trained. 0: only
   // when it returns.
   int64_t checkpoint_every_steps = 1000;
   int checkpoints_to_keep = 5;  // the newest ones; others are deleted
@@ -49,6 +52,7 @@ struct TrainingLoopOptions {
   bool allow_soft_placement = true;
 };
 
+// The loop of one program: it owns the variables, takes steps, writes summaries and checkpoints.
 // Not thread-safe.
 class TrainingLoop {
  public:
@@ -71,6 +75,11 @@ class TrainingLoop {
   // a checkpoint, which names its path; the steps before the error are kept.
   absl::StatusOr<float> Train(int64_t num_steps);
 
+  // Trains until step() is `last_step`, as slim.learning.train does with number_of_steps: a program
+  // that is killed and started again ends at the same step. Does nothing, and returns NaN, if that
+  // step is reached already. The errors are those of Train.
+  absl::StatusOr<float> TrainTo(int64_t last_step);
+
   // Returns the number of updates of the variables, with those before the restored checkpoint.
   int64_t step() const { return static_cast<int64_t>(variables_->step()); }
 
@@ -91,6 +100,7 @@ class TrainingLoop {
   void ChooseFetches();
   void MakeMemory();
   absl::Status TakeStep();
+  absl::Status TakeSteps(int64_t num_steps);
   absl::Status WriteSummaries(int64_t step);
   const Tensor& result(const Output& fetch) const;
 

@@ -169,7 +169,7 @@ TEST_F(TrainingLoopTest, ARestoredLoopEndsWithTheBytesOfOneThatNeverEnded) {
   Program second(settings_);
   ASSERT_OK(second.status());
   EXPECT_EQ(second.loop().step(), 10);
-  ASSERT_OK_AND_ASSIGN(const float restored_loss, second.loop().Train(7));
+  ASSERT_OK_AND_ASSIGN(const float restored_loss, second.loop().TrainTo(17));
   EXPECT_EQ(second.loop().step(), 17);
   EXPECT_EQ(restored_loss, loss);
   EXPECT_TRUE(second.GetState() == whole.GetState());
@@ -182,6 +182,7 @@ TEST_F(TrainingLoopTest, KeepsTheNewestCheckpoints) {
   EXPECT_THAT(ListCheckpoints(), testing::ElementsAre(Name(10), Name(8)));
   // A loop that takes no step writes nothing.
   program.reset();
+  EXPECT_TRUE(std::isnan(*Program(settings_).loop().TrainTo(10)));
   EXPECT_TRUE(std::isnan(*Program(settings_).loop().Train(0)));
   EXPECT_EQ(ListCheckpoints().front(), Name(10));
 }
@@ -228,14 +229,14 @@ TEST_F(TrainingLoopTest, ACheckpointOfOtherSettingsIsRefusedWithTheRemedy) {
               HasSubstr("has variable fully_connected/weights of shape [4,8], the model of shape "
                         "[4,9]"));
   EXPECT_THAT(refused([](Settings* s) { s->is_sgd = true; }),
-              HasSubstr("was made with the optimizer adam; set that one and not sgd, or name "
+              HasSubstr("was made with the optimizer adam; use that one, not sgd, or name "
                         "another TrainingLoopOptions::checkpoint_directory"));
   EXPECT_THAT(refused([](Settings* s) { s->loop.seed = 2; }),
-              HasSubstr("the seed 1; set TrainingLoopOptions::seed to it and not to 2"));
+              HasSubstr("the seed 1; set TrainingLoopOptions::seed to it, not to 2"));
   EXPECT_THAT(refused([](Settings* s) { s->offset = 0.5f; }),
-              HasSubstr("was made with another data set; set that one"));
+              HasSubstr("was made with another data set; train on that data set"));
   EXPECT_THAT(refused([](Settings* s) { s->examples = 300; }),
-              HasSubstr("a data set of 200 examples; set that data set and not one of 300"));
+              HasSubstr("a data set of 200 examples; train on that data set, not on one of 300"));
 }
 
 TEST_F(TrainingLoopTest, ADirectoryServesOneLoopAtATime) {
@@ -243,6 +244,9 @@ TEST_F(TrainingLoopTest, ADirectoryServesOneLoopAtATime) {
   ASSERT_OK(first.status());
   const absl::Status second = Program(settings_).status();
   EXPECT_TRUE(absl::IsAlreadyExists(second)) << second;
+  EXPECT_THAT(std::string(second.message()),
+              HasSubstr("TrainingLoopOptions::checkpoint_directory: another loop or run is using " +
+                        directory_ + " (pid "));
 }
 
 TEST_F(TrainingLoopTest, AnAverageThatWasNotKeptStartsFromTheValue) {

@@ -1,5 +1,10 @@
-// A program that trains by itself: two clones of a small network on the devices that its arguments
-// name ("/gpu:0 /gpu:1"; the CPU without arguments), on data that it generates.
+// A program that trains by itself: two clones of a small network on data that it generates.
+//
+//   train_alone DIR [DEVICE...]
+//
+// It makes checkpoints in DIR, and continues from the newest one when it is started again. The
+// devices are "/gpu:0 /gpu:1", for example, and two CPUs if there are none on the command line.
+#include <cmath>
 #include <cstdio>
 #include <random>
 #include <string>
@@ -31,7 +36,7 @@ absl::StatusOr<std::unique_ptr<shoal::InMemoryDataset>> Comparisons(int64_t exam
   return shoal::InMemoryDataset::Create({{"inputs", inputs}, {"labels", labels}});
 }
 
-absl::StatusOr<float> Train(const std::vector<std::string>& devices) {
+absl::StatusOr<float> Train(const std::string& directory, const std::vector<std::string>& devices) {
   absl::StatusOr<std::unique_ptr<shoal::InMemoryDataset>> data = Comparisons(4096);
   if (!data.ok()) return data.status();
   shoal::Graph graph;
@@ -64,24 +69,31 @@ absl::StatusOr<float> Train(const std::vector<std::string>& devices) {
 
   shoal::TrainingLoopOptions options;
   options.devices = devices;
+  options.checkpoint_directory = directory;
   absl::StatusOr<std::unique_ptr<shoal::TrainingLoop>> loop =
       shoal::TrainingLoop::Create(graph, *model, queue, **data, options);
   if (!loop.ok()) return loop.status();
-  for (const std::string& device : (*loop)->missing_devices()) {
-    std::fprintf(stderr, "train_alone: there is no %s; a CPU is used instead\n", device.c_str());
-  }
-  return (*loop)->Train(400);
+  std::printf("begins at step %lld\n", static_cast<long long>((*loop)->step()));
+  return (*loop)->TrainTo(400);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::vector<std::string> devices(argv + 1, argv + argc);
+  if (argc < 2) {
+    std::fprintf(stderr, "usage: train_alone DIR [DEVICE...]\n");
+    return 64;
+  }
+  std::vector<std::string> devices(argv + 2, argv + argc);
   if (devices.empty()) devices = {"/cpu:0", "/cpu:1"};
-  const absl::StatusOr<float> loss = Train(devices);
+  const absl::StatusOr<float> loss = Train(argv[1], devices);
   if (!loss.ok()) {
     std::fprintf(stderr, "train_alone: %s\n", std::string(loss.status().message()).c_str());
     return 1;
+  }
+  if (std::isnan(*loss)) {
+    std::printf("all steps were taken before\n");
+    return 0;
   }
   std::printf("loss %.4f\n", static_cast<double>(*loss));
   return *loss < 0.2f ? 0 : 1;
