@@ -6,7 +6,7 @@
 
 namespace shoal {
 
-// What a worker's log says of GPUs.
+// The line of a worker's log that names the GPUs it can use.
 struct GpuLine {
   std::string text;       // "GPUs: ..."; empty: there is none so far.
   bool may_come = false;  // The log is still short, so that the line may follow.
