@@ -253,6 +253,15 @@ TEST(ParallelModelTest, ADeviceThatIsNotThereIsACpuOrAnError) {
               HasSubstr("named twice"));
 }
 
+TEST(ParallelModelTest, WithoutABackendItUsesThoseOfTheBuild) {
+  ParallelModelOptions options;
+  options.devices = {"/cpu:0", "/cpu:1"};
+  const auto model = ParallelModel::Create(TwoInputs(), options);
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto one = Make(TwoInputs(), {"/cpu:0"});
+  ExpectSame(Predicted(model->get(), 5), Predicted(one.get(), 5));
+}
+
 // A model on devices of which some are simulated GPUs.
 ParallelModelOptions OnDevices(std::vector<std::string> devices, int num_gpus,
                                SimulatedTraffic* traffic) {
