@@ -16,7 +16,8 @@ def _precompiled_headers_impl(ctx):
         ctx = ctx,
         cc_toolchain = toolchain,
         requested_features = ctx.features,
-        unsupported_features = ctx.disabled_features,
+        # A header has no module of its own.
+        unsupported_features = ctx.disabled_features + ["layering_check", "module_maps"],
     )
     header = ctx.actions.declare_file(ctx.label.name + ".h")
     ctx.actions.write(
