@@ -61,8 +61,7 @@ absl::Span<const float> OwnedVariables::value(size_t variable) const {
 
 void OwnedVariables::SetValue(size_t variable, absl::Span<const float> elements) {
   CHECK_EQ(elements.size(), owned_[variable].num_elements) << specs_[variable].name();
-  std::copy(elements.begin(), elements.end(), owned_[variable].value.As<float>().data());
-  ++owned_[variable].version;
+  std::copy(elements.begin(), elements.end(), MutableValue(variable).begin());
 }
 
 std::vector<std::string> OwnedVariables::slot_names(size_t variable) const {

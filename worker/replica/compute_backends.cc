@@ -41,7 +41,8 @@ std::vector<KernelBackend> AcceleratorsFor(const v1::DeploymentOptions& deployme
 void LogMissingDevices(const std::vector<std::string>& devices,
                        const std::vector<KernelBackend>& accelerators) {
   for (const std::string& device : MissingDevices(devices, accelerators)) {
-    LOG(WARNING) << "there is no " << device << " (" << DescribeGpus() << ")";
+    LOG(WARNING) << "there is no " << device << ", for which soft placement uses a CPU ("
+                 << DescribeGpus() << ")";
   }
 }
 

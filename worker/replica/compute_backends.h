@@ -18,7 +18,8 @@ std::vector<KernelBackend> AcceleratorsFor(const v1::DeploymentOptions& deployme
 // The same for the devices that a program lists ("/gpu:0", "/cpu:1").
 std::vector<KernelBackend> AcceleratorsFor(const std::vector<std::string>& devices);
 
-// Logs a warning for each listed device that `accelerators` does not have, and why.
+// Logs a warning for each listed device that `accelerators` does not have: why it is missing, and
+// that soft placement uses a CPU instead.
 void LogMissingDevices(const std::vector<std::string>& devices,
                        const std::vector<KernelBackend>& accelerators);
 

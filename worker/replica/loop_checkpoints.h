@@ -29,8 +29,8 @@ class LoopCheckpoints {
                                                                const std::string& directory,
                                                                v1::Manifest loop, int keep);
 
-  // Sets variables, slots and step to those of the newest undamaged checkpoint, and deletes the
-  // damaged ones of later steps, each of which it logs. Changes nothing if there is no checkpoint.
+  // Sets variables, slots and step to those of the newest undamaged checkpoint. Logs and deletes
+  // the damaged checkpoints of later steps. Without any checkpoint, the variables stay as they are.
   // FailedPrecondition names a variable or a setting that differs from the checkpoint's, with the
   // remedy; DataLoss: all checkpoints are damaged. After an error the variables must not be used.
   absl::Status Restore(OwnedVariables* variables);

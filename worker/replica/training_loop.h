@@ -76,8 +76,8 @@ class TrainingLoop {
   absl::StatusOr<float> Train(int64_t num_steps);
 
   // Trains until step() is `last_step`, as slim.learning.train does with number_of_steps: a program
-  // that is killed and started again ends at the same step. Does nothing, and returns NaN, if that
-  // step is reached already. The errors are those of Train.
+  // that is killed and started again ends at the same step. If that step is reached already, takes
+  // no step and returns what Train(0) does. The errors are those of Train.
   absl::StatusOr<float> TrainTo(int64_t last_step);
 
   // Returns the number of updates of the variables, with those before the restored checkpoint.
