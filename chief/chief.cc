@@ -202,6 +202,7 @@ class Chief::RecordWriter {
   }
   void operator()(const CutGivenUp& given_up) { chief_.GiveUpOnPublisher(given_up); }
   void operator()(const ManifestToWrite& write) {
+    recorder_.WriteWaitingLines();
     chief_.OnPublisher([chief = &chief_, write] { return chief->PublishNow(write); });
   }
   void operator()(const ModelExport& wanted) {

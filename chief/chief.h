@@ -30,6 +30,9 @@ class SessionRecorder {
   virtual void Record(const StepLine& line) = 0;
   virtual absl::Status Record(const RolledBack& rolled_back) = 0;
   virtual void Record(const TrainingStarts& starts) = 0;
+  // Writes the lines that could not be written before, if that is possible now. Called before a
+  // checkpoint is published, so that a chief that is lost afterwards leaves the lines of its steps.
+  virtual void WriteWaitingLines() = 0;
 
   // Called by the thread that writes checkpoints.
   virtual absl::Status Publish(const ManifestToWrite& manifest) = 0;

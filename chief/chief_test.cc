@@ -40,7 +40,9 @@ class FakeRecorder : public SessionRecorder {
     return absl::OkStatus();
   }
   void Record(const TrainingStarts& /*starts*/) override { training.Notify(); }
+  void WriteWaitingLines() override { lines_are_written_ = true; }
   absl::Status Publish(const ManifestToWrite& /*manifest*/) override {
+    EXPECT_TRUE(lines_are_written_.exchange(false)) << "before each checkpoint";
     publishing.Notify();
     may_publish.Wait();
     return result;
@@ -78,6 +80,7 @@ class FakeRecorder : public SessionRecorder {
     removed_.push_back(absl::StrCat(what, version));
   }
 
+  std::atomic<bool> lines_are_written_{false};
   Mutex mutex_;
   std::vector<std::string> removed_ ABSL_GUARDED_BY(mutex_);
 };

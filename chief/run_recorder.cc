@@ -234,6 +234,8 @@ void RunRecorder::WriteLine(const StepMetrics& metrics) {
   SetMetricsFailure(metrics_file_->Append(metrics));
 }
 
+void RunRecorder::WriteWaitingLines() { SetMetricsFailure(metrics_file_->Flush()); }
+
 void RunRecorder::SetMetricsFailure(const absl::Status& status) {
   MutexLock lock(&mutex_);
   if (!status.ok() && metrics_failure_.empty()) {

@@ -69,6 +69,7 @@ class RunRecorder : public SessionRecorder {
   void Record(const StepLine& line) override;
   absl::Status Record(const RolledBack& rolled_back) override;
   void Record(const TrainingStarts& starts) override;
+  void WriteWaitingLines() override;
   absl::Status Publish(const ManifestToWrite& manifest) override;
   absl::Status Export(const ModelExport& wanted) override;
   void OnCheckpointAccepted() override { options_.prune(); }

@@ -254,6 +254,22 @@ TEST_F(RunRecorderTest, LinesAreCutLaterIfTheTermCannotBeReadNow) {
   EXPECT_EQ(recorder_->summary().examples, 34u);
 }
 
+TEST_F(RunRecorderTest, LinesThatWaitAreWrittenWithoutANewStep) {
+  for (uint64_t step = 1; step <= 5; ++step) Line(step, 10);
+  may_write_ = absl::InternalError("TERM: input/output error");
+  EXPECT_TRUE(recorder_->Record(RolledBack{2, ""}).ok());
+  Line(3, 7);
+  recorder_->WriteWaitingLines();
+  v1::GetRunStatusResponse run;
+  recorder_->Describe(&run);
+  EXPECT_THAT(run.metrics_failure(), HasSubstr("TERM: input/output error"));
+  may_write_ = absl::OkStatus();
+  recorder_->WriteWaitingLines();
+  EXPECT_EQ(StepsInFile(), (std::vector<uint64_t>{1, 2, 3}));
+  recorder_->Describe(&run);
+  EXPECT_EQ(run.metrics_failure(), "");
+}
+
 TEST_F(RunRecorderTest, LinesThatTurnOutToBeAnotherChiefsAreNotCut) {
   for (uint64_t step = 1; step <= 5; ++step) Line(step, 10);
   may_write_ = absl::InternalError("TERM: input/output error");

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstdint>
 
 #include "base/log.h"
 
@@ -11,7 +12,8 @@ namespace {
 
 constexpr size_t kMostSlabBytes = size_t{8} << 10;
 constexpr size_t kFirstChunkBytes = size_t{64} << 10;
-constexpr size_t kMostChunkBytes = size_t{2} << 20;
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kMostChunkBytes = size_t{64} << 20;
 constexpr size_t kAlignment = 64;
 constexpr uint32_t kMostRows = uint32_t{1} << 31;
 
@@ -19,6 +21,31 @@ size_t RowsPerSlab(size_t row_floats) {
   size_t rows = 1;
   while (rows * 2 * row_floats * sizeof(float) <= kMostSlabBytes) rows *= 2;
   return rows;
+}
+
+// A small pool grows by a quarter. A large one grows by whole huge pages, about 3 % of it, because
+// a process may have only 65,530 mappings.
+size_t NextChunkBytes(uint64_t pool_bytes) {
+  if (pool_bytes < 4 * kHugePage) return std::max<size_t>(pool_bytes / 4, kFirstChunkBytes);
+  const size_t pages = std::max<size_t>(pool_bytes / 32 / kHugePage, 1);
+  return std::min(pages * kHugePage, kMostChunkBytes);
+}
+
+void* Map(size_t bytes) {
+  void* const memory =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(memory != MAP_FAILED) << "no memory for rows";
+  return memory;
+}
+
+// Maps memory that begins at a huge page, so that the kernel can use huge pages for all of it.
+void* MapHugePages(size_t bytes) {
+  char* const mapped = static_cast<char*>(Map(bytes + kHugePage));
+  const size_t before = -reinterpret_cast<uintptr_t>(mapped) % kHugePage;
+  if (before > 0) munmap(mapped, before);
+  munmap(mapped + before + bytes, kHugePage - before);
+  madvise(mapped + before, bytes, MADV_HUGEPAGE);
+  return mapped + before;
 }
 
 int Log2(size_t power) { return __builtin_ctzll(power); }
@@ -43,12 +70,8 @@ float* SlabPool::Allocate() {
     return slab;
   }
   if (chunks_.empty() || chunks_.back().bytes - used_ < slab_bytes_) {
-    const size_t wanted = std::clamp<size_t>(bytes_ / 4, kFirstChunkBytes, kMostChunkBytes);
-    const size_t bytes = std::max(slab_bytes_, wanted);
-    void* const memory =
-        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(memory != MAP_FAILED) << "no memory for rows";
-    if (bytes >= kMostChunkBytes) madvise(memory, bytes, MADV_HUGEPAGE);
+    const size_t bytes = std::max(slab_bytes_, NextChunkBytes(bytes_));
+    void* const memory = bytes % kHugePage == 0 ? MapHugePages(bytes) : Map(bytes);
     chunks_.push_back({static_cast<char*>(memory), bytes});
     bytes_ += bytes;
     used_ = 0;

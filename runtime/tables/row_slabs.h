@@ -11,9 +11,9 @@ namespace shoal {
 
 // Gives memory for rows of one width in slabs of 4 to 8 KiB (or of one row, if that is larger). A
 // table has hundreds of buckets, and the last slab of each is half empty on average. Slabs are cut
-// from chunks, each a quarter as large as all before it, but at least 64 KiB and at most 2 MiB: the
-// kernel uses huge pages for the largest ones where it can. The memory of slabs that are given
-// back is kept for other slabs. Thread-safe.
+// from chunks. From 2 MiB a chunk begins at a huge page and consists of whole ones, so that the
+// kernel can use them. The memory of slabs that are given back is kept for other slabs.
+// Thread-safe.
 class SlabPool {
  public:
   // `row_floats` is the number of floats in a row, for its value and its slots; at least 1.
