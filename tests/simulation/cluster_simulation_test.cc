@@ -125,7 +125,8 @@ constexpr NamedSeed kNamedSeeds[] = {
     // A chief resumed from a checkpoint whose lines the chief before had removed.
     {"ARollbackWhileACheckpointIsPublishedAndAllTasksDie", true, 2079},
     {"APsDiesWhileACheckpointIsPublishedAndThenAllTasksDie", true, 31797},
-    // A chief published a checkpoint whose lines still waited, since the disk had been full, and was killed.
+    // A chief published a checkpoint whose lines still waited, since the disk had been full, and
+    // was killed.
     {"TheChiefIsKilledAfterItsDiskWasFull", true, 41472},
     // Seeds in which the verdict was wrong.
     {"AStopGivesAnEvaluationUp", true, 13457},
