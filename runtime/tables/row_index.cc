@@ -119,7 +119,7 @@ RowIndex::Entry* RowIndex::InsertInto(Part* part, const Entry& added) {
 
 RowIndex::Entry* RowIndex::Insert(uint64_t key, uint32_t number, uint32_t stamp) {
   DCHECK(stamp > 0);
-  MoveSome();
+  ContinueGrowth(kMovedPerInsertion);
   if (new_.filled + left_ >= MostFilled(new_.capacity)) Grow();
   ++size_;
   Entry added;
@@ -147,11 +147,10 @@ void RowIndex::Clear() {
   std::memset(static_cast<void*>(new_.entries), 0, new_.capacity * sizeof(Entry));
 }
 
-// Moves entries of the old part, a few for each insertion.
-void RowIndex::MoveSome() {
+void RowIndex::ContinueGrowth(size_t num_entries) {
   if (ABSL_PREDICT_TRUE(old_.capacity == 0)) return;
   const size_t begin = moved_;
-  const size_t end = std::min(begin + kMovedPerInsertion, old_.capacity);
+  const size_t end = begin + std::min(num_entries, old_.capacity - begin);
   for (; moved_ < end; ++moved_) {
     Entry& entry = old_.entries[moved_];
     if (!IsUsed(entry)) continue;
@@ -163,9 +162,9 @@ void RowIndex::MoveSome() {
   if (moved_ == old_.capacity) {
     FreePart(&old_);
     moved_ = 0;
-  } else if (moved_ / kPiece > begin / kPiece) {
+  } else if (const size_t pieces = moved_ / kPiece - begin / kPiece; pieces > 0) {
     // The kernel needs many milliseconds to unmap a large part at once.
-    madvise(old_.entries + begin / kPiece * kPiece, kPiece * sizeof(Entry), MADV_DONTNEED);
+    madvise(old_.entries + begin / kPiece * kPiece, pieces * kPiece * sizeof(Entry), MADV_DONTNEED);
   }
 }
 

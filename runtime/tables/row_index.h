@@ -60,6 +60,9 @@ class RowIndex {
   Entry* Insert(uint64_t key, uint32_t number, uint32_t stamp);
   // Removes a key that the index holds.
   void Erase(uint64_t key);
+  // Moves up to this many entries of a growth that has not ended, so that it also ends if no key is
+  // added any more. Until then both arrays take memory and a look-up may read both.
+  void ContinueGrowth(size_t num_entries);
   // Removes all keys and keeps the memory, for an index that is filled anew each step.
   void Clear();
 
@@ -101,7 +104,6 @@ class RowIndex {
   // Looks at entries from `first` on only.
   static const Entry* FindIn(const Part& part, size_t first, uint64_t key);
   static Entry* InsertInto(Part* part, const Entry& entry);
-  void MoveSome();
   void Grow();
 
   Part new_;

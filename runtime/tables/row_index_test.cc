@@ -7,6 +7,7 @@
 
 #include "gtest/gtest.h"
 
+#include "base/hash.h"
 #include "base/random.h"
 
 namespace shoal {
@@ -114,6 +115,30 @@ TEST(RowIndexTest, AnIndexThatHasLostMostKeysMovesToAnotherInSmallSteps) {
   EXPECT_GE(insertions, bytes / sizeof(RowIndex::Entry) / 16 - 1);
   EXPECT_LT(index.bytes(), bytes / 4);
   for (uint64_t key = 0; key < kKept; ++key) EXPECT_NE(index.Find(key), nullptr);
+}
+
+TEST(RowIndexTest, AGrowthEndsWithoutInsertions) {
+  RowIndex index;
+  uint64_t keys = 0;
+  uint64_t bytes = 0;
+  // Adds keys until the index begins to grow from a size of several pieces of 2 MiB.
+  do {
+    bytes = index.bytes();
+    index.Insert(MixBits(keys), static_cast<uint32_t>(keys), 1);
+    ++keys;
+  } while (index.bytes() <= bytes || bytes < (uint64_t{9} << 20));
+  const uint64_t both = index.bytes();
+  int calls = 0;
+  for (; index.bytes() == both && calls < 1000; ++calls) index.ContinueGrowth(300000);
+  EXPECT_GT(calls, 1);
+  EXPECT_EQ(index.bytes(), both - bytes);
+  EXPECT_EQ(index.size(), keys);
+  for (uint64_t k = 0; k < keys; ++k) {
+    ASSERT_NE(index.Find(MixBits(k)), nullptr) << k;
+    ASSERT_EQ(index.Find(MixBits(k))->row(), k);
+  }
+  index.ContinueGrowth(300000);
+  EXPECT_EQ(index.size(), keys);
 }
 
 TEST(RowIndexTest, AnEmptyIndexTakesNoMemory) {

@@ -63,6 +63,7 @@ absl::Status Bucket::Load(uint64_t version, const BucketRows& rows) {
     rows_->index.Insert(rows.counted_keys[i], RowIndex::NumberOfCount(rows.counts[i]),
                         StoredRows::StampOf(rows.counted_touched[i]));
   }
+  rows_->index.ContinueGrowth(SIZE_MAX);
   Count();
   return absl::OkStatus();
 }
@@ -166,7 +167,9 @@ bool Bucket::UpdateRows(const Step& step) {
     return false;
   }
   KeepForCuts(undo_.keys.size());
-  RemoveSomeIdle(kScannedAtLeast + kScannedPerRow * undo_.keys.size(), step.value_version);
+  const size_t num_entries = kScannedAtLeast + kScannedPerRow * undo_.keys.size();
+  RemoveSomeIdle(num_entries, step.value_version);
+  rows_->index.ContinueGrowth(num_entries);
   sums_.Clear(MostRowsKept(), dim_);
   return true;
 }
