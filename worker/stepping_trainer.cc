@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/log.h"
+#include "base/status_macros.h"
 #include "proto/v1/chief_service.grpc.pb.h"
 #include "runtime/rpc/run_state.h"
 #include "runtime/variables/metric_messages.h"
@@ -27,6 +28,9 @@ StoreView StoreViewOf(const v1::RunState& state, uint64_t term) {
   view.ps_incarnations.assign(state.ps_incarnations().begin(), state.ps_incarnations().end());
   return view;
 }
+
+// The time between two looks whether the program of a waiting worker has ended.
+constexpr absl::Duration kProgramCheckPeriod = absl::Milliseconds(100);
 
 // The ticket of exchanges that no step logic has started; those of step logics count from 1.
 constexpr uint64_t kRowsTicket = 0;
@@ -87,17 +91,26 @@ absl::Status SteppingTrainer::Run() {
   absl::Time idle_since = options_.clock->Now();
   while (true) {
     TakeState();
+    bool must_check = false;
     {
       MutexLock lock(&mutex_);
       if (end_.has_value()) return *end_;
       if (!error_.ok()) return error_;
       const std::optional<absl::Time> wake = PlanNext(options_.clock->Now());
       if (wake.has_value()) {
-        while (!woken_ && options_.clock->WaitUntil(*wake, &mutex_, &changed_)) {
+        const absl::Time until = options_.replica->may_end()
+                                     ? std::min(*wake, options_.clock->Now() + kProgramCheckPeriod)
+                                     : *wake;
+        while (!woken_ && options_.clock->WaitUntil(until, &mutex_, &changed_)) {
         }
-        woken_ = false;
-        continue;
+        if (std::exchange(woken_, false) || until == *wake) continue;
+        must_check = true;
       }
+    }
+    if (must_check) {
+      // The worker need not wait for its next batch to notice that it cannot compute it.
+      RETURN_IF_ERROR(options_.replica->CheckIdle());
+      continue;
     }
     if (options_.metrics != nullptr) {
       options_.metrics->barrier_seconds.Observe(

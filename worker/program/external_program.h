@@ -107,6 +107,9 @@ class ExternalProgram : public ReplicaProgram {
                      absl::FunctionRef<void()> on_result) override;
   absl::Status Evaluate(const LoadedBatch& batch, absl::Span<const float* const> parameters,
                         absl::Span<const uint64_t> versions, BatchResult* result) override;
+  bool may_end() const override { return true; }
+  // The program has ended, or reported an error.
+  absl::Status CheckIdle() override;
   std::string compute_fingerprint() const override;
 
  private:
@@ -115,8 +118,6 @@ class ExternalProgram : public ReplicaProgram {
 
   // The number of variables that are not tables. They come first.
   size_t num_arrays() const { return declaration().variables.size(); }
-  // Returns why a program that has no work cannot get any: it has ended, or reported an error.
-  absl::Status CheckIdle();
   // Talks with the program until it has computed its work.
   absl::Status TalkUntilDone(absl::FunctionRef<void(uint32_t)> on_final);
   // Gives the program the rows that it asks for.
