@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/log.h"
-#include "base/status_macros.h"
 #include "proto/v1/chief_service.grpc.pb.h"
 #include "runtime/rpc/run_state.h"
 #include "runtime/variables/metric_messages.h"
@@ -29,7 +28,7 @@ StoreView StoreViewOf(const v1::RunState& state, uint64_t term) {
   return view;
 }
 
-// The time between two looks whether the program of a waiting worker has ended.
+// The time between two checks of whether the program of a waiting worker has ended.
 constexpr absl::Duration kProgramCheckPeriod = absl::Milliseconds(100);
 
 // The ticket of exchanges that no step logic has started; those of step logics count from 1.
@@ -87,30 +86,43 @@ void SteppingTrainer::TakeState() {
   TakeView(*state);
 }
 
+bool SteppingTrainer::ProgramHasEnded() {
+  if (!options_.replica->may_end()) return false;
+  const absl::Time now = options_.clock->Now();
+  if (now < next_check_) return false;
+  next_check_ = now + kProgramCheckPeriod;
+  return options_.replica->HasEnded();
+}
+
+void SteppingTrainer::WaitUntil(absl::Time wake) {
+  if (options_.replica->may_end()) wake = std::min(wake, next_check_);
+  if (wake == absl::InfiniteFuture()) {
+    while (!woken_) changed_.Wait(&mutex_);
+  } else {
+    while (!woken_ && options_.clock->WaitUntil(wake, &mutex_, &changed_)) {
+    }
+  }
+  woken_ = false;
+}
+
 absl::Status SteppingTrainer::Run() {
   absl::Time idle_since = options_.clock->Now();
   while (true) {
     TakeState();
-    bool must_check = false;
+    // The worker need not wait for its next batch to notice that it cannot compute it.
+    if (ProgramHasEnded()) {
+      const absl::Status why = options_.replica->CheckIdle();
+      if (!why.ok()) return why;  // OK: the program's last words are read first.
+    }
     {
       MutexLock lock(&mutex_);
       if (end_.has_value()) return *end_;
       if (!error_.ok()) return error_;
       const std::optional<absl::Time> wake = PlanNext(options_.clock->Now());
       if (wake.has_value()) {
-        const absl::Time until = options_.replica->may_end()
-                                     ? std::min(*wake, options_.clock->Now() + kProgramCheckPeriod)
-                                     : *wake;
-        while (!woken_ && options_.clock->WaitUntil(until, &mutex_, &changed_)) {
-        }
-        if (std::exchange(woken_, false) || until == *wake) continue;
-        must_check = true;
+        WaitUntil(*wake);
+        continue;
       }
-    }
-    if (must_check) {
-      // The worker need not wait for its next batch to notice that it cannot compute it.
-      RETURN_IF_ERROR(options_.replica->CheckIdle());
-      continue;
     }
     if (options_.metrics != nullptr) {
       options_.metrics->barrier_seconds.Observe(
@@ -220,11 +232,12 @@ bool SteppingTrainer::PullRows(const BatchKeys& keys, uint32_t row_set, uint64_t
     while (true) {
       // A new state of the run may replace a ps that the exchanges wait for, or end them.
       TakeState();
+      // A program that computes has asked for the rows; Replica::Train then returns why it ended.
+      if (ProgramHasEnded()) return false;
       MutexLock lock(&mutex_);
       if (end_.has_value() || !error_.ok()) return false;
       if (row_pulls_left_ == 0) break;
-      while (!woken_) changed_.Wait(&mutex_);
-      woken_ = false;
+      WaitUntil(absl::InfiniteFuture());
     }
     MutexLock lock(&mutex_);
     if (rows_are_gone_ || !rows_are_late_) {

@@ -123,13 +123,18 @@ class SteppingTrainer : public Trainer {
   void TakeRows(const ExchangeResult& result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CountBatch(const LoadedBatch& batch, absl::Duration reading, absl::Duration all);
   void TakeState() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Returns whether the replica's program has ended. It looks only every 100 ms.
+  bool ProgramHasEnded() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Waits until `wake`, until something wakes the thread, or until the program is to be checked.
+  void WaitUntil(absl::Time wake) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnDone(Flight* flight, const ExchangeResult& result) ABSL_LOCKS_EXCLUDED(mutex_);
   // Repeats the call until its outcome is known. An answer about another lineage counts as OK,
   // because the new state of the run says what to do next. Returns false if Run is about to return.
   bool CallChief(absl::FunctionRef<absl::Status()> call) ABSL_LOCKS_EXCLUDED(mutex_);
 
   Prefetcher test_batches_;
-  const LoadedBatch* ahead_ = nullptr;  // the batch of PrepareRows, which is taken
+  const LoadedBatch* ahead_ = nullptr;            // the batch of PrepareRows, which is taken
+  absl::Time next_check_ = absl::InfinitePast();  // of the program; only for the thread of Run
   uint64_t lineage_ = 0;  // The lineage of the newest state taken; only the thread of Run uses it.
   CondVar changed_;
   std::vector<std::unique_ptr<Flight>> flights_ ABSL_GUARDED_BY(mutex_);

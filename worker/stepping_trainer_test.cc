@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,9 +18,11 @@
 #include "runtime/rpc/fake_chief.h"
 #include "runtime/variables/exchange_groups.h"
 #include "runtime/variables/variable_store.h"
+#include "worker/async_trainer.h"
 #include "worker/replica/replica.h"
 #include "worker/replica/replica_program.h"
 #include "worker/sync_trainer.h"
+#include "worker/trainer.h"
 
 namespace shoal {
 namespace {
@@ -48,11 +51,14 @@ class EndingProgram : public ReplicaProgram {
   }
   std::string compute_fingerprint() const override { return "ending"; }
   bool may_end() const override { return true; }
+  bool HasEnded() override { return ++checks >= 3; }
   absl::Status CheckIdle() override {
-    return ++checks < 3 ? absl::OkStatus() : absl::UnavailableError("killed by SIGKILL");
+    // The first call finds what the program sent before it ended.
+    return ++reads < 2 ? absl::OkStatus() : absl::UnavailableError("killed by SIGKILL");
   }
 
   int checks = 0;
+  int reads = 0;
 
  private:
   std::vector<v1::VariableSpec> variables_;
@@ -94,7 +100,10 @@ class NoExamples final : public Dataset {
   const std::vector<FieldSpec> fields_;
 };
 
-TEST(SteppingTrainerTest, AProgramThatEndsWhileItsWorkerWaitsEndsTheWorker) {
+class SteppingTrainerTest : public ::testing::TestWithParam<bool> {};
+
+// In SYNC the worker waits for a ps, in ASYNC also for a batch.
+TEST_P(SteppingTrainerTest, AProgramThatEndsWhileItsWorkerWaitsEndsTheWorker) {
   const RealClock clock;
   FakeChief chief;
   EndingProgram program;
@@ -119,21 +128,32 @@ TEST(SteppingTrainerTest, AProgramThatEndsWhileItsWorkerWaitsEndsTheWorker) {
                          .test_plan = batches,
                          .steps = *StepPlan::Create(steps),
                          .identity = [] { return v1::Identity(); }};
-  SyncTrainer trainer(options);
+  std::unique_ptr<Trainer> trainer;
+  if (GetParam()) {
+    trainer = std::make_unique<SyncTrainer>(options);
+  } else {
+    trainer = std::make_unique<AsyncTrainer>(options);
+  }
   v1::RunState state;
   state.set_number(1);
   state.set_phase(v1::RunState::PHASE_TRAINING);
   state.set_view(1);
   state.set_lineage(1);
   state.set_last_step(4);
-  state.set_synchronous(true);
+  state.set_synchronous(GetParam());
   state.add_workers(0);
-  trainer.OnState(state);
-  EXPECT_EQ(trainer.Run(), absl::UnavailableError("killed by SIGKILL"));
-  EXPECT_EQ(program.checks, 3);
-  EXPECT_GT(store.num_waiting(), 0u) << "the worker did not wait for a ps";
+  trainer->OnState(state);
+  EXPECT_EQ(trainer->Run(), absl::UnavailableError("killed by SIGKILL"));
+  EXPECT_EQ(program.checks, 4);
+  EXPECT_EQ(program.reads, 2);
+  if (GetParam()) {
+    EXPECT_GT(store.num_waiting(), 0u) << "the worker did not wait for a ps";
+  }
   store.Shutdown();
 }
+
+INSTANTIATE_TEST_SUITE_P(Modes, SteppingTrainerTest, ::testing::Bool(),
+                         [](const auto& mode) { return mode.param ? "Sync" : "Async"; });
 
 }  // namespace
 }  // namespace shoal

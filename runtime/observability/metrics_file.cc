@@ -156,7 +156,7 @@ absl::Status MetricsFile::Append(const StepMetrics& metrics) {
     return absl::FailedPreconditionError(absl::StrCat(
         path_, ": step ", metrics.step, " after step ", last_step_, "; steps only increase"));
   }
-  if (file_.waiting().size() > kMaxUnwrittenBytes) {
+  if (file_.waiting().size() > kMaxUnwrittenBytes && !Flush().ok()) {
     return absl::ResourceExhaustedError(
         absl::StrCat(path_, ": no line of step ", metrics.step, ": too much waits to be written"));
   }

@@ -269,6 +269,19 @@ TEST(MetricsOnAFullDiskTest, NoLineIsTornAndNoneIsLostOnceThereIsRoom) {
                                                   MetricsLine(LineOf(3)) + MetricsLine(LineOf(4)));
 }
 
+TEST(MetricsOnAFullDiskTest, ALineIsTakenOnceThereIsRoomForTheManyThatWait) {
+  FaultyFileSystem disk;
+  const auto file = std::move(MetricsFile::Open(&disk, "metrics.jsonl", 0)).value();
+  disk.SetCapacity(0);
+  StepMetrics huge = LineOf(1);
+  huge.named[std::string(size_t{65} << 20, 'x')] = 1;
+  EXPECT_FALSE(file->Append(huge).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(file->Append(LineOf(2)))) << "too much waits";
+  disk.SetCapacity(size_t{1} << 30);
+  ASSERT_TRUE(file->Append(LineOf(3)).ok());
+  EXPECT_EQ(ContentOn(disk, "metrics.jsonl"), MetricsLine(huge) + MetricsLine(LineOf(3)));
+}
+
 TEST(MetricsOnAFullDiskTest, ACutKeepsTheLinesThatWait) {
   FaultyFileSystem disk;
   const auto file = std::move(MetricsFile::Open(&disk, "metrics.jsonl", 0)).value();

@@ -15,7 +15,8 @@ namespace shoal {
 //
 // The index grows by moving a few entries with every insertion, so no insertion takes long: it may
 // map new memory, which the kernel clears page by page when it is first used, but it never moves
-// all entries at once, and it returns the old memory in pieces of 2 MiB. Not thread-safe.
+// all entries at once, and it returns the old memory in pieces of 2 MiB. ContinueGrowth moves as
+// many entries as its caller asks for. Not thread-safe.
 class RowIndex {
  public:
   struct Entry {
@@ -42,7 +43,8 @@ class RowIndex {
   // The bytes of memory for entries.
   uint64_t bytes() const;
 
-  // Returns the key's entry, or null. It stays valid until the next Insert or Erase.
+  // Returns the key's entry, or null. It stays valid until the next Insert, Erase or
+  // ContinueGrowth.
   const Entry* Find(uint64_t key) const;
   Entry* Find(uint64_t key) {
     return const_cast<Entry*>(static_cast<const RowIndex*>(this)->Find(key));

@@ -129,7 +129,10 @@ TEST(RowIndexTest, AGrowthEndsWithoutInsertions) {
   } while (index.bytes() <= bytes || bytes < (uint64_t{9} << 20));
   const uint64_t both = index.bytes();
   int calls = 0;
-  for (; index.bytes() == both && calls < 1000; ++calls) index.ContinueGrowth(300000);
+  for (; index.bytes() == both && calls < 1000; ++calls) {
+    index.ContinueGrowth(300000);
+    for (uint64_t k = 0; k < keys; k += 7) ASSERT_NE(index.Find(MixBits(k)), nullptr) << k;
+  }
   EXPECT_GT(calls, 1);
   EXPECT_EQ(index.bytes(), both - bytes);
   EXPECT_EQ(index.size(), keys);

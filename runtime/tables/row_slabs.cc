@@ -23,8 +23,8 @@ size_t RowsPerSlab(size_t row_floats) {
   return rows;
 }
 
-// A small pool grows by a quarter. A large one grows by whole huge pages, about 3 % of it, because
-// a process may have only 65,530 mappings.
+// A pool below 8 MiB grows by a quarter, a larger one by whole huge pages: by one up to 128 MiB,
+// then by 3 %, and by 64 MiB at most. A process may have only 65,530 mappings.
 size_t NextChunkBytes(uint64_t pool_bytes) {
   if (pool_bytes < 4 * kHugePage) return std::max<size_t>(pool_bytes / 4, kFirstChunkBytes);
   const size_t pages = std::max<size_t>(pool_bytes / 32 / kHugePage, 1);
@@ -70,8 +70,10 @@ float* SlabPool::Allocate() {
     return slab;
   }
   if (chunks_.empty() || chunks_.back().bytes - used_ < slab_bytes_) {
-    const size_t bytes = std::max(slab_bytes_, NextChunkBytes(bytes_));
-    void* const memory = bytes % kHugePage == 0 ? MapHugePages(bytes) : Map(bytes);
+    size_t bytes = std::max(slab_bytes_, NextChunkBytes(bytes_));
+    const bool is_huge = bytes >= kHugePage;
+    if (is_huge) bytes = (bytes + kHugePage - 1) / kHugePage * kHugePage;
+    void* const memory = is_huge ? MapHugePages(bytes) : Map(bytes);
     chunks_.push_back({static_cast<char*>(memory), bytes});
     bytes_ += bytes;
     used_ = 0;

@@ -301,6 +301,28 @@ TEST_F(BucketTest, ACheckpointOfRowsAndCountsContinuesWithTheSameBytes) {
   EXPECT_FALSE(copy.Save().counts.empty());
 }
 
+// An index that grows has two arrays until all its entries have moved.
+TEST_F(BucketTest, AGrowthOfItsIndexEndsWithoutNewKeys) {
+  Make(BucketOptions(OptimizerKind::kSgd));
+  uint64_t step = 0, key = 1;
+  const auto push = [&](uint64_t pushed) {
+    PushOne(step++, {{pushed}, std::vector<float>(kBucketDim, 1), 1}, bucket_.get());
+  };
+  uint64_t before = 0;
+  do {
+    before = bucket_->rows().bytes();
+    push(key++);
+  } while (key < 4096 || bucket_->rows().bytes() < before + before / 2);
+  const uint64_t growing = bucket_->rows().bytes();
+  for (int i = 0; i < 200; ++i) push(1);
+  EXPECT_LE(bucket_->rows().bytes(), growing - before / 2);
+  TableCounts counts;
+  SyncBucket loaded(updater_.get(), pool_, &counts);
+  ASSERT_OK(loaded.Load(step, bucket_->Save(), 1));
+  EXPECT_LE(loaded.rows().bytes(), bucket_->rows().bytes());
+  ExpectSame(loaded.Save(), bucket_->Save());
+}
+
 TEST_F(BucketTest, ARowsMemoryIsReusedAfterALoad) {
   Make(BucketOptions(OptimizerKind::kSgd));
   const Contribution many = RandomContribution(100000, 20000);

@@ -84,7 +84,7 @@ def a_second_ctrl_c_names_the_checkpoint_that_stands():
         assert run.wait() == 130, run.output
         run.assert_nothing_left()
         *_, stands, command = run.output.splitlines()
-        # The chief may have ended a checkpoint before the launcher looked, or between its look and its end.
+        # The chief may complete another checkpoint after `before`, also after the launcher has looked for the newest.
         named = pathlib.Path(stands.removeprefix("checkpoint:    "))
         after = newest_checkpoint(run)
         assert (named / "MANIFEST").is_file(), (named, run.output)

@@ -108,7 +108,9 @@ class ExternalProgram : public ReplicaProgram {
   absl::Status Evaluate(const LoadedBatch& batch, absl::Span<const float* const> parameters,
                         absl::Span<const uint64_t> versions, BatchResult* result) override;
   bool may_end() const override { return true; }
-  // The program has ended, or reported an error.
+  bool HasEnded() override { return channel_->AwaitEnd(absl::InfinitePast()); }
+  // Also returns the error that the program has reported. Waits for at most 5 s, for a program that
+  // has closed its socket and still runs.
   absl::Status CheckIdle() override;
   std::string compute_fingerprint() const override;
 

@@ -75,6 +75,7 @@ class Replica {
   uint32_t announced_ahead() const { return program_->announced_ahead(); }
   void Expect(uint64_t step, absl::Span<const BatchKey> next) { program_->Expect(step, next); }
   bool may_end() const { return program_->may_end(); }
+  bool HasEnded() { return program_->HasEnded(); }
   absl::Status CheckIdle() { return program_->CheckIdle(); }
 
   // Returns the summaries of the last batch that was trained into this set of contributions. Call

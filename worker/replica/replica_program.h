@@ -121,10 +121,11 @@ class ReplicaProgram {
   virtual absl::Status Evaluate(const LoadedBatch& batch, absl::Span<const float* const> parameters,
                                 absl::Span<const uint64_t> versions, BatchResult* result) = 0;
 
-  // Returns whether the program can end by itself between batches, since it is another process.
+  // Returns whether the program can end by itself, since it is another process.
   virtual bool may_end() const { return false; }
-  // Returns why the program cannot compute another batch, if it has ended. Called between batches,
-  // by the thread that trains; it does not wait.
+  // Returns whether it has ended. It does not wait. Called by the thread that trains.
+  virtual bool HasEnded() { return false; }
+  // Returns why a program that has ended between batches cannot compute another one.
   virtual absl::Status CheckIdle() { return absl::OkStatus(); }
 
   // Returns a hash of everything that the bytes of results depend on: ISA, device kinds, libraries,
