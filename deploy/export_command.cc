@@ -62,6 +62,7 @@ absl::StatusOr<std::string> ExportRows(const CommandLine& line, FileSystem* file
                     table.rows, " rows");
     if (since != nullptr) absl::StrAppend(&text, " and ", table.removed, " removed");
   }
+  absl::StrAppend(&text, "; in ", line.task.tables_directory);
   return text;
 }
 

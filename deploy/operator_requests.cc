@@ -108,7 +108,7 @@ absl::Status ExplainCall(const absl::Status& status, const std::string& address,
     case absl::StatusCode::kDeadlineExceeded:
       return absl::UnavailableError(
           absl::StrCat(address, ": no chief answers there (", ShortReason(status),
-                       "); correct the address, or start the run; of one that is over the "
+                       "); correct the address, or start the run; if the run is over, its "
                        "directory has summary.json"));
     default:
       return absl::Status(status.code(), absl::StrCat(address, ": ", status.message()));

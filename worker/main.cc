@@ -37,7 +37,7 @@ constexpr char kHelp[] =
     "  worker    one worker, started by hand\n"
     "  evaluator evaluates the checkpoints of a run as they appear\n"
     "  eval      loss and accuracy of a checkpoint on the test split\n"
-    "  predict   what a checkpoint's model says of examples\n"
+    "  predict   the predictions of a checkpoint for examples\n"
     "  declare   what the model is, for shoal\n";
 
 constexpr char kDeclareHelp[] =

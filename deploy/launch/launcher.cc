@@ -277,16 +277,19 @@ absl::Status Launcher::EndAll(absl::Duration patience) {
       if (outside && in_order) {
         options_.progress->Print(absl::StrCat(
             task->id.ToString(),
-            " had no part in the run's end and was killed; log: ", logs_.Path(task->id)));
+            " was still starting, or had left the run, when the run ended, and was killed; log: ",
+            logs_.Path(task->id)));
       } else if (in_order) {
         killed.push_back(task->id.ToString());
       }
       End(task->child.get());
     } else if (!exit->ok() && !task->ended && in_order && task != &chief_ &&
                exit->status_code() != absl::StatusCode::kCancelled) {
-      options_.progress->Print(absl::StrCat(task->id.ToString(), " ended with ",
-                                            DescribeExit(*task, *exit),
-                                            "; log: ", logs_.Path(task->id)));
+      const std::optional<ProgramFailure> failure = FindProgramFailure(*task);
+      options_.progress->Print(absl::StrCat(
+          failure.has_value() ? failure->cause + "\n" : "", task->id.ToString(), " ended with ",
+          DescribeExit(*task, *exit),
+          "; log: ", failure.has_value() ? logs_.ProgramPath(task->id) : logs_.Path(task->id)));
     }
   }
   link_.reset();

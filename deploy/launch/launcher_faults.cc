@@ -185,8 +185,8 @@ absl::Status Launcher::OnPsDied(Task* task, const ChildExit& exit) {
   options_.progress->Print(
       absl::StrCat(task->id.ToString(), " died (", exit.Describe(), "); restarting it; ",
                    goes_back ? "the run goes back to its last checkpoint, or to its start"
-                             : "it restores its variables from the last checkpoint, or their "
-                               "initial values; the others continue",
+                             : "it takes its variables from the last checkpoint, or their initial "
+                               "values if there is none; the others continue",
                    "; log: ", logs_.Path(task->id)));
   return StartTask(task);
 }

@@ -108,7 +108,8 @@ TEST_F(ProgramRunTest, AProgramThatFailsAfterTheRunIsNotAnInternalError) {
                    " echo 'shoal worker: program: a.py:1: KeyError: 3; see /l' >&2; exit 1;;"
                    " *) await over;; esac"),
             absl::OkStatus());
-  EXPECT_THAT(printed_, HasSubstr("worker/0 ended with exit code 1 (its program failed); log: "));
+  EXPECT_THAT(printed_, HasSubstr("a.py:1: KeyError: 3\n"
+                                  "worker/0 ended with exit code 1 (its program failed); log: "));
 }
 
 // Lists worker/0 once it has written its number, and then no longer.

@@ -93,7 +93,7 @@ constexpr FlagSpec kTable[] = {
      "Updates between summaries of the model in DIR/events: histograms and norms of gradients, "
      "losses, summaries that the model defines. Default 0: none."},
     {"metrics", kTraining, kRunning, kText, "metrics", "LIST",
-     "Metrics beside loss and accuracy, with commas: log_loss, mean_absolute_error, auc, "
+     "Metrics in addition to loss and accuracy, with commas: log_loss, mean_absolute_error, auc, "
      "calibration, top_5_accuracy (any number). Default: none. A program of yours declares its "
      "own."},
     {"log_every", kTraining, kRunning, kText, "log_every", "N",

@@ -33,9 +33,9 @@ constexpr char kNoHello[] =
 
 // The remedy if the program has no log. The console then has its own error.
 constexpr char kSeeAbove[] =
-    "; if it lacks the module shoal: install the wheel, or set PYTHONPATH to the folder python of "
-    "a "
-    "clone; --python=PROGRAM names another interpreter";
+    "; its own error is above. For a module that is missing, name an interpreter that has it with "
+    "--python=PROGRAM; the module shoal is in the wheel and in the folder python of a clone "
+    "(PYTHONPATH)";
 
 constexpr char kReadOnly[] =
     "; a write to parameters ends a program like this, since they are for reading only, and so "
@@ -47,7 +47,7 @@ constexpr absl::Duration kFailedGrace = absl::Seconds(1);
 // A program that has closed its socket ends soon; an interpreter may take some seconds.
 constexpr absl::Duration kCloseGrace = absl::Seconds(5);
 // A program that has not ended so long after its run may run for long; the launcher then says so.
-constexpr absl::Duration kUsualEnd = absl::Seconds(1);
+constexpr absl::Duration kUsualEnd = absl::Seconds(3);
 // The time between two looks whether the worker was asked to end.
 constexpr absl::Duration kLookPeriod = absl::Milliseconds(100);
 

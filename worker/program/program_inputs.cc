@@ -1,6 +1,10 @@
 #include "worker/program/program_inputs.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -81,6 +85,15 @@ struct StartOptions {
   std::function<bool()> is_asked_to_end;
 };
 
+// Returns an error if the program's file cannot be read, which names it and not its interpreter. A
+// program without a slash that is not Python's is searched in PATH.
+absl::Status CheckFile(const std::string& file) {
+  if (!absl::EndsWith(file, ".py") || access(file.c_str(), R_OK) == 0) return absl::OkStatus();
+  const std::string text = absl::StrCat("program: cannot read ", file, ": ", std::strerror(errno),
+                                        "; --program=FILE names the program");
+  return errno == EACCES ? absl::PermissionDeniedError(text) : absl::NotFoundError(text);
+}
+
 // A program that has started before in this run is there, so what keeps it from starting now is
 // temporary: a file system that is not mounted, a process too many.
 absl::Status Judged(const absl::Status& failure, bool has_started_before) {
@@ -90,6 +103,7 @@ absl::Status Judged(const absl::Status& failure, bool has_started_before) {
 
 absl::StatusOr<std::unique_ptr<ExternalProgram>> StartProgram(const v1::RunConfig& run,
                                                               const StartOptions& start) {
+  RETURN_IF_ERROR(Judged(CheckFile(run.program().file()), start.has_started_before));
   ASSIGN_OR_RETURN(std::unique_ptr<ProgramMemory> memory, ProgramMemory::Create());
   ProgramProcess::Options process;
   process.args = MakeCommand(run.program());
