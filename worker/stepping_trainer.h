@@ -134,7 +134,8 @@ class SteppingTrainer : public Trainer {
 
   Prefetcher test_batches_;
   const LoadedBatch* ahead_ = nullptr;            // the batch of PrepareRows, which is taken
-  absl::Time next_check_ = absl::InfinitePast();  // of the program; only for the thread of Run
+  // The time of the next check of the program; only the thread of Run uses it.
+  absl::Time next_check_ = absl::InfinitePast();
   uint64_t lineage_ = 0;  // The lineage of the newest state taken; only the thread of Run uses it.
   CondVar changed_;
   std::vector<std::unique_ptr<Flight>> flights_ ABSL_GUARDED_BY(mutex_);
