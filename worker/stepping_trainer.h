@@ -133,7 +133,7 @@ class SteppingTrainer : public Trainer {
   bool CallChief(absl::FunctionRef<absl::Status()> call) ABSL_LOCKS_EXCLUDED(mutex_);
 
   Prefetcher test_batches_;
-  const LoadedBatch* ahead_ = nullptr;            // the batch of PrepareRows, which is taken
+  const LoadedBatch* ahead_ = nullptr;  // the batch of PrepareRows, which is taken
   // The time of the next check of the program; only the thread of Run uses it.
   absl::Time next_check_ = absl::InfinitePast();
   uint64_t lineage_ = 0;  // The lineage of the newest state taken; only the thread of Run uses it.
