@@ -237,6 +237,25 @@ for work in worker:
     check_ledger(run, 400)
 
 
+def test_a_program_that_is_killed_while_its_worker_waits_is_noticed_at_once(reference, tmp_path, held):
+    hold = held(20)
+    path = tmp_path / "slow.py"
+    # Worker 0 waits for the batch of worker 1, whose program computes until the file is gone.
+    path.write_text(SLOW.replace("    hold(work)\n", "    if worker.index == 1:\n        hold(work)\n"))
+    run = shoal.launch(str(path), ps=1, workers=2, out=str(tmp_path / "run"), flags=SAME_STEPS)
+    wait_for_step(run, 20)
+    time.sleep(0.5)
+    os.kill(next(programs(run, 0)), signal.SIGKILL)
+    log = Path(run.directory, "logs/worker-0.log")
+    end = time.monotonic() + 30
+    while "ended before the run was over (killed by SIGKILL)" not in log.read_text():
+        assert time.monotonic() < end, log.read_text()
+        time.sleep(0.02)
+    hold.unlink()
+    assert run.wait(120)["status"] == "finished"
+    assert variables(run) == reference
+
+
 # Continues behind the loop for longer than the run's cluster.grace_seconds.
 CONTINUES = """\
 import sys, time
