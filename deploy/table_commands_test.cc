@@ -56,7 +56,7 @@ class TableCommandsTest : public ::testing::Test {
 TEST_F(TableCommandsTest, ExportWritesAllRowsAsArrays) {
   Save(7);
   ASSERT_EQ(Run(&ExportMain, {"--tables=" + rows_}), 0) << errors_;
-  EXPECT_EQ(printed_, "step 7: item 39 rows\n");
+  EXPECT_EQ(printed_, "step 7: item 39 rows; in " + rows_ + "\n");
   const NpyArray keys = Array("item.keys.npy"), values = Array("item.values.npy");
   EXPECT_EQ(keys.Type(), "<u8");
   EXPECT_EQ(values.Type(), "<f4");
@@ -76,7 +76,7 @@ TEST_F(TableCommandsTest, ExportSinceACheckpointWritesWhatChanged) {
   Save(7);
   Save(9);
   ASSERT_EQ(Run(&ExportMain, {"--tables=" + rows_, "--since=7"}), 0) << errors_;
-  EXPECT_EQ(printed_, "step 9 since step 7: item 39 rows and 1 removed\n");
+  EXPECT_EQ(printed_, "step 9 since step 7: item 39 rows and 1 removed; in " + rows_ + "\n");
   const NpyArray removed = Array("item.removed.npy");
   ASSERT_EQ(removed.dims, (std::vector<int64_t>{1}));
   EXPECT_EQ(removed.At(0), 9);
@@ -84,7 +84,7 @@ TEST_F(TableCommandsTest, ExportSinceACheckpointWritesWhatChanged) {
   ASSERT_EQ(Run(&ExportMain, {"--tables=" + rows_, "--step=7"}), 0) << errors_;
   EXPECT_FALSE(FileExists(*files_, rows_ + "/item.removed.npy"));
   ASSERT_EQ(Run(&ExportMain, {"--tables=" + rows_, "--since=9"}), 0) << errors_;
-  EXPECT_EQ(printed_, "step 9 since step 9: item 0 rows and 0 removed\n");
+  EXPECT_EQ(printed_, "step 9 since step 9: item 0 rows and 0 removed; in " + rows_ + "\n");
   EXPECT_EQ(Array("item.values.npy").dims, (std::vector<int64_t>{0, 2}));
   EXPECT_NE(Run(&ExportMain, {"--tables=" + rows_, "--since=8"}), 0);
   EXPECT_THAT(errors_, HasSubstr("--since: there is no checkpoint of step 8; there are those of "));
