@@ -97,7 +97,7 @@ class NoExamples final : public Dataset {
   }
 
  private:
-  const std::vector<FieldSpec> fields_;
+  const std::vector<FieldSpec> fields_ = {};
 };
 
 class SteppingTrainerTest : public ::testing::TestWithParam<bool> {};
