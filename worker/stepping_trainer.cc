@@ -109,6 +109,10 @@ absl::Status SteppingTrainer::Run() {
   absl::Time idle_since = options_.clock->Now();
   while (true) {
     TakeState();
+    {
+      MutexLock lock(&mutex_);
+      if (end_.has_value()) return *end_;  // A program may end together with the run.
+    }
     // The worker need not wait for its next batch to notice that it cannot compute it.
     if (ProgramHasEnded()) {
       const absl::Status why = options_.replica->CheckIdle();
@@ -116,7 +120,6 @@ absl::Status SteppingTrainer::Run() {
     }
     {
       MutexLock lock(&mutex_);
-      if (end_.has_value()) return *end_;
       if (!error_.ok()) return error_;
       const std::optional<absl::Time> wake = PlanNext(options_.clock->Now());
       if (wake.has_value()) {

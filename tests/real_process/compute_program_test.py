@@ -248,6 +248,10 @@ def a_python_program_is_started_with_python():
             run.finish(code=78)
             assert "No module named 'no_such_module'" in run.output, run.output
             assert "name an interpreter that has it with --python=PROGRAM" in run.output, run.output
+        with ProgramRun("--num_ps_tasks=1", "--num_replicas=1", program=f"{directory}/missing.py") as run:
+            run.finish(code=78)
+            assert f"program: cannot read {directory}/missing.py: No such file or directory; --program=FILE" in run.output, \
+                run.output
         # The example of the documentation.
         page = pathlib.Path("docs/compute_program.md").read_text().split("\n## A small program\n")[1].split("\n## ")[0]
         lines = [line[4:] for line in page.splitlines() if line.startswith("    ") or not line]

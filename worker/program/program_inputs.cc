@@ -89,9 +89,10 @@ struct StartOptions {
 // program without a slash that is not Python's is searched in PATH.
 absl::Status CheckFile(const std::string& file) {
   if (!absl::EndsWith(file, ".py") || access(file.c_str(), R_OK) == 0) return absl::OkStatus();
-  const std::string text = absl::StrCat("program: cannot read ", file, ": ", std::strerror(errno),
+  const int error = errno;
+  const std::string text = absl::StrCat("program: cannot read ", file, ": ", std::strerror(error),
                                         "; --program=FILE names the program");
-  return errno == EACCES ? absl::PermissionDeniedError(text) : absl::NotFoundError(text);
+  return error == EACCES ? absl::PermissionDeniedError(text) : absl::NotFoundError(text);
 }
 
 // A program that has started before in this run is there, so what keeps it from starting now is
