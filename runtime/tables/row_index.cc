@@ -147,8 +147,7 @@ void RowIndex::Clear() {
   std::memset(static_cast<void*>(new_.entries), 0, new_.capacity * sizeof(Entry));
 }
 
-void RowIndex::ContinueGrowth(size_t num_entries) {
-  if (ABSL_PREDICT_TRUE(old_.capacity == 0)) return;
+void RowIndex::MoveEntries(size_t num_entries) {
   const size_t begin = moved_;
   const size_t end = begin + std::min(num_entries, old_.capacity - begin);
   for (; moved_ < end; ++moved_) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "absl/base/optimization.h"
 #include "absl/types/span.h"
 
 namespace shoal {
@@ -64,7 +65,9 @@ class RowIndex {
   void Erase(uint64_t key);
   // Moves up to this many entries of a growth that has not ended, so that it also ends if no key is
   // added any more. Until then both arrays take memory and a look-up may read both.
-  void ContinueGrowth(size_t num_entries);
+  void ContinueGrowth(size_t num_entries) {
+    if (ABSL_PREDICT_FALSE(old_.capacity > 0)) MoveEntries(num_entries);
+  }
   // Removes all keys and keeps the memory, for an index that is filled anew each step.
   void Clear();
 
@@ -106,6 +109,7 @@ class RowIndex {
   // Looks at entries from `first` on only.
   static const Entry* FindIn(const Part& part, size_t first, uint64_t key);
   static Entry* InsertInto(Part* part, const Entry& entry);
+  void MoveEntries(size_t num_entries);
   void Grow();
 
   Part new_;
