@@ -227,10 +227,10 @@ JsonObject EndJson(const std::string& directory, const Summary& summary, absl::s
 
 std::string OverText(const std::string& directory, const Summary& summary,
                      const std::string& resume) {
-  std::string text =
-      absl::StrCat("the run in ", directory, " is over (summary.json: ", summary.status,
-                   " at step ", summary.steps);
-  if (summary.status != "finished") absl::StrAppend(&text, ", ", summary.exit_reason);
+  const absl::string_view was = summary.status == "stopped" ? "was " : "";
+  std::string text = absl::StrCat("the run in ", directory, " is over: it ", was, summary.status,
+                                  " at step ", summary.steps);
+  if (summary.status != "finished") absl::StrAppend(&text, ": ", summary.exit_reason);
   if (summary.test_accuracy.has_value()) {
     absl::StrAppendFormat(&text, ", test accuracy %.4f", *summary.test_accuracy);
   }
@@ -242,7 +242,6 @@ std::string OverText(const std::string& directory, const Summary& summary,
   } else if (!absl::StrContains(summary.exit_reason, "no checkpoint")) {
     absl::StrAppend(&text, ", no checkpoint");
   }
-  text += ")";
   if (summary.status != "finished") text += Continue(summary, resume);
   return text;
 }

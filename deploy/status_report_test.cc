@@ -114,10 +114,10 @@ TEST(StatusReportTest, ARunThatIsOverIsDescribedByItsSummary) {
   summary.test_accuracy = 0.875;
   summary.checkpoint = "/runs/a/checkpoints/c";
   EXPECT_EQ(OverText("/runs/a", summary, "again"),
-            "the run in /runs/a is over (summary.json: finished at step 500, test accuracy 0.8750, "
-            "checkpoint /runs/a/checkpoints/c)");
+            "the run in /runs/a is over: it finished at step 500, test accuracy 0.8750, "
+            "checkpoint /runs/a/checkpoints/c");
   // It was moved since.
-  EXPECT_THAT(OverText("/b", summary, ""), HasSubstr("checkpoint /b/checkpoints/c)"));
+  EXPECT_THAT(OverText("/b", summary, ""), HasSubstr("checkpoint /b/checkpoints/c"));
   EXPECT_THAT(OverJson("/b", summary, ""), HasSubstr("\"last_checkpoint\": \"/b/checkpoints/c\""));
   EXPECT_THAT(OverJson("/runs/a", summary, ""), HasSubstr("\"phase\": \"over\""));
   EXPECT_THAT(OverJson("/runs/a", summary, ""),
@@ -126,11 +126,11 @@ TEST(StatusReportTest, ARunThatIsOverIsDescribedByItsSummary) {
   summary.status = "failed";
   summary.exit_reason = "ps/0 died";
   EXPECT_EQ(OverText("/runs/a", summary, "shoal train --run=F"),
-            "the run in /runs/a is over (summary.json: failed at step 0, ps/0 died, no "
-            "checkpoint); start it again: shoal train --run=F");
+            "the run in /runs/a is over: it failed at step 0: ps/0 died, no "
+            "checkpoint; start it again: shoal train --run=F");
   summary.exit_reason = "ps/0 died. There is no checkpoint yet";
   EXPECT_THAT(OverText("/runs/a", summary, ""),
-              HasSubstr("ps/0 died. There is no checkpoint yet); start it again"));
+              HasSubstr("ps/0 died. There is no checkpoint yet; start it again"));
 }
 
 TEST(StatusReportTest, ARunThatWasKilledHasACheckpointAndACommand) {

@@ -95,7 +95,7 @@ TEST_F(TableCommandsTest, ExportSinceACheckpointWritesWhatChanged) {
 TEST_F(TableCommandsTest, ARunWithoutTablesIsNamed) {
   Save(7, /*with_table=*/false);
   EXPECT_NE(Run(&ExportMain, {"--tables=" + rows_}), 0);
-  EXPECT_THAT(errors_, HasSubstr("has no tables"));
+  EXPECT_THAT(errors_, HasSubstr("has no tables; `shoal export` without --tables writes"));
   EXPECT_NE(Run(&LookupMain, {"--table=item", "1"}), 0);
   EXPECT_THAT(errors_, HasSubstr("--table: "));
   EXPECT_THAT(errors_, HasSubstr("has no tables"));

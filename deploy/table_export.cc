@@ -87,6 +87,12 @@ BucketRows Changes(const BucketRows& then, const BucketRows& now, size_t dim,
   return changes;
 }
 
+absl::Status NoTables(const Checkpoint& checkpoint) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("checkpoint ", checkpoint.directory(),
+                   " has no tables; `shoal export` without --tables writes its variables"));
+}
+
 absl::StatusOr<uint32_t> FindTable(const Checkpoint& checkpoint, const std::string& name) {
   std::vector<std::string> tables;
   for (uint32_t v = 0; v < checkpoint.slices().num_variables(); ++v) {
@@ -95,8 +101,7 @@ absl::StatusOr<uint32_t> FindTable(const Checkpoint& checkpoint, const std::stri
     if (tables.back() == name) return v;
   }
   if (tables.empty()) {
-    return absl::NotFoundError(
-        absl::StrCat("checkpoint ", checkpoint.directory(), " has no tables"));
+    return NoTables(checkpoint);
   }
   return absl::NotFoundError(absl::StrCat("checkpoint ", checkpoint.directory(), " has no table ",
                                           name, "; it has ", absl::StrJoin(tables, ", ")));
@@ -160,8 +165,7 @@ absl::StatusOr<std::vector<ExportedTable>> ExportTables(FileSystem& file_system,
                                                         Checkpoint& checkpoint, Checkpoint* since,
                                                         const std::string& directory) {
   if (!checkpoint.slices().has_tables()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("checkpoint ", checkpoint.directory(), " has no tables"));
+    return NoTables(checkpoint);
   }
   RETURN_IF_ERROR(file_system.MakeDirectory(directory));
   std::vector<ExportedTable> tables;

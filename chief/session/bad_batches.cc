@@ -136,8 +136,8 @@ void BadBatches::Publish() {
 void BadBatches::EndIfDiverging(const std::map<BatchKey, std::string>& skipped) {
   if (MostSkippedInARow(skipped) < kMostSkipsInARow) return;
   context_.EndAfterCheckpoint(absl::StrFormat(
-      "%d batches in a row are not finite: training diverges; lower --learning_rate or clip "
-      "gradients",
+      "%d batches in a row are not finite: training diverges, or the data have values that are not "
+      "finite; lower --learning_rate, clip gradients, or check the data",
       kMostSkipsInARow));
 }
 

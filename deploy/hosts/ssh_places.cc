@@ -19,6 +19,7 @@
 #include "runtime/config/rule.h"
 #include "runtime/config/run_config.h"
 #include "runtime/config/stop_times.h"
+#include "runtime/config/text_proto.h"
 #include "runtime/process/child.h"
 #include "runtime/process/shutdown.h"
 
@@ -107,12 +108,8 @@ absl::StatusOr<std::unique_ptr<TaskPlaces>> SshPlaces::Create(
   if (NumPsProcesses(run) == 0) {
     return InvalidField("--num_ps_tasks", "is 0, which is one process; use `shoal train`");
   }
-  const absl::StatusOr<std::string> text = ReadFile(*NewPosixFileSystem(), flags.hosts_file);
-  if (!text.ok()) {
-    return absl::NotFoundError(
-        absl::StrCat("--hosts: cannot read ", flags.hosts_file, ": ", text.status().message()));
-  }
-  ASSIGN_OR_RETURN(std::vector<HostLine> hosts, ParseHostFile(*text, flags.hosts_file));
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile("--hosts", flags.hosts_file));
+  ASSIGN_OR_RETURN(std::vector<HostLine> hosts, ParseHostFile(text, flags.hosts_file));
   RETURN_IF_ERROR(CheckInsecure(flags, hosts));
   RETURN_IF_ERROR(CheckSshConfig(flags.ssh_config));
   ASSIGN_OR_RETURN(Placement placement,

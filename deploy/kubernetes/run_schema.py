@@ -97,7 +97,7 @@ def wanted(field):
     if field.type in WHOLE:
         bits, signed = WHOLE[field.type]
         return f"a whole number{'' if signed else ' >= 0'} of at most {bits} bits"
-    return {"double": "a number", "float": "a number", "bool": "true or false", "string": "a text"}.get(field.type, "")
+    return {"double": "a number", "float": "a number", "bool": "true or false", "string": "text in quotes"}.get(field.type, "")
 
 
 def is_value(field, text):

@@ -97,10 +97,10 @@ absl::Status Launcher::OnWorkerDied(Task* task, const ChildExit& exit) {
   if (failure.has_value() && failure->names_a_line && exit.number == kExitInternalError &&
       program_failures_.IsBug(WorkersLeft())) {
     options_.progress->Print(absl::StrCat(died, "; no worker gets further, so the run ends", log));
-    EndAfterCheckpoint(
-        absl::InternalError(absl::StrCat(failure->cause, " (the program of every worker fails here",
-                                         ", also when it is started again", log, ")")),
-        ChiefLink::End::kWithoutSteps, "no worker gets further");
+    EndAfterCheckpoint(absl::InternalError(absl::StrCat(
+                           failure->cause, "; the program of every worker fails here, also ",
+                           "when it is started again", log)),
+                       ChiefLink::End::kWithoutSteps, "no worker gets further");
     task->child.reset();
     return absl::OkStatus();
   }

@@ -47,9 +47,9 @@ TEST_F(ProgramRunTest, ABugOfTheProgramIsShownFirstAndOnceAndEndsTheRunAfterOneR
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   const std::string log = "log: " + directory_ + "/logs/program-0.log";
   EXPECT_THAT(std::string(status.message()),
-              StartsWith("train.py:12: ValueError: boom (the program of every worker fails here, "
+              StartsWith("train.py:12: ValueError: boom; the program of every worker fails here, "
                          "also when it is started again; " +
-                         log + ")"));
+                         log));
   EXPECT_THAT(printed_, StartsWith("train.py:12: ValueError: boom\nworker/0 died of this; "
                                    "restarting it, 1 of 3; " +
                                    log));

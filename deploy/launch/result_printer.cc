@@ -97,7 +97,8 @@ void PrintSummary(const Summary& summary, const v1::RunConfig& run, const std::s
     std::printf("test loss:     %s\n", LossText(*summary.test_loss).c_str());
   }
   for (const auto& [name, value] : summary.test_named) {
-    if (value.has_value()) std::printf("test %s: %s\n", name.c_str(), LossText(*value).c_str());
+    if (!value.has_value()) continue;
+    std::printf("%-14s %s\n", absl::StrCat("test ", name, ":").c_str(), LossText(*value).c_str());
   }
   if (summary.status == "finished" && !summary.test_loss && !summary.test_accuracy) {
     std::printf("test loss:     none, nothing was evaluated\n");

@@ -104,8 +104,8 @@ void RunDisplay::ShowReturns(const v1::GetRunStatusResponse& status) {
 void RunDisplay::ShowSkipped(const v1::GetRunStatusResponse& status) {
   if (status.last_skipped() == last_skipped_) return;
   last_skipped_ = status.last_skipped();
-  options_.progress->Print(
-      absl::StrCat("warning: ", last_skipped_, " (", status.skipped_batches(), " so far)"));
+  options_.progress->Print(absl::StrCat("warning: ", last_skipped_,
+                                        " (batches skipped: ", status.skipped_batches(), ")"));
 }
 
 void RunDisplay::ShowFailedCheckpoints(const v1::GetRunStatusResponse& status) {

@@ -111,7 +111,8 @@ TEST_F(RunDisplayTest, ShowsEachRollbackAndEachSkippedBatchOnce) {
   status_.set_last_skipped("batch 3 of epoch 0 is skipped: a crash");
   const std::string shown = Show(&display);
   EXPECT_THAT(shown, HasSubstr("ps/1 was lost"));
-  EXPECT_THAT(shown, HasSubstr("warning: batch 3 of epoch 0 is skipped: a crash (1 so far)"));
+  EXPECT_THAT(shown,
+              HasSubstr("warning: batch 3 of epoch 0 is skipped: a crash (batches skipped: 1)"));
   EXPECT_THAT(Show(&display), IsEmpty());
 }
 

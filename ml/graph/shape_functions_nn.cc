@@ -36,8 +36,9 @@ absl::Status SlideWindow(const Window& window, Shape* images) {
     const int64_t reach = (window.kernel[i] - 1) * window.dilations[i] + 1;
     const int64_t slack = size + window.pads[i] + window.pads[i + 2] - reach;
     if (slack < 0) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "a window of ", reach, " does not fit into images of size ", size, " with this padding"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("a window of ", reach, " does not fit into images of size ", size,
+                       " with this padding; make the window smaller or pad the images"));
     }
     images->set_dim(2 + i, slack / window.strides[i] + 1);
   }

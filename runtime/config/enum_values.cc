@@ -5,11 +5,14 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "google/protobuf/descriptor.h"
 
 #include "runtime/config/enum_name.h"
 #include "runtime/config/unknown_field.h"
+#include "runtime/config/wanted_value.h"
 
 namespace shoal {
 namespace {
@@ -28,6 +31,45 @@ std::string KnownNames(const EnumDescriptor& type) {
     absl::StrAppend(&names, i == 1 ? "" : ", ", ShortEnumName(*type.value(i)));
   }
   return names;
+}
+
+// Returns whether a field of this type may have this word as its value, which stands without
+// quotes.
+bool TakesWord(FieldDescriptor::CppType type, absl::string_view word) {
+  if (type == FieldDescriptor::CPPTYPE_BOOL) {
+    for (const char* known : {"true", "True", "t", "false", "False", "f"}) {
+      if (word == known) return true;
+    }
+    return false;
+  }
+  double value = 0;  // inf, infinity or nan
+  return (type == FieldDescriptor::CPPTYPE_DOUBLE || type == FieldDescriptor::CPPTYPE_FLOAT) &&
+         absl::SimpleAtod(word, &value);
+}
+
+// Returns whether a field of this type may have this number as its value. Protobuf's parser judges
+// hexadecimal and octal numbers, and a sign that stands by itself.
+bool TakesNumber(FieldDescriptor::CppType type, absl::string_view text) {
+  if (type == FieldDescriptor::CPPTYPE_STRING) return false;
+  const absl::string_view digits = absl::StripPrefix(text, "-");
+  if (digits.empty() || (digits.size() > 1 && digits[0] == '0' && IsWordPart(digits[1])))
+    return true;
+  uint32_t small = 0;
+  uint64_t large = 0;
+  int32_t small_signed = 0;
+  int64_t large_signed = 0;
+  switch (type) {
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return absl::SimpleAtoi(text, &small);
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return absl::SimpleAtoi(text, &large);
+    case FieldDescriptor::CPPTYPE_INT32:
+      return absl::SimpleAtoi(text, &small_signed);
+    case FieldDescriptor::CPPTYPE_INT64:
+      return absl::SimpleAtoi(text, &large_signed);
+    default:
+      return true;
+  }
 }
 
 // Follows the text from message to message.
@@ -61,10 +103,10 @@ class Expander {
       at_ = std::min(text_.find('\n', at_), text_.size());
     } else if (c == '"' || c == '\'') {
       SkipQuoted();
-      EndValue();
+      TakeQuoted(text_.substr(begin, at_ - begin));
     } else if (absl::ascii_isdigit(c) || c == '.' || c == '-' || c == '+') {
       SkipNumber();
-      EndValue();
+      TakeNumber(text_.substr(begin, at_ - begin));
     } else if (IsWordPart(c)) {
       while (at_ < text_.size() && IsWordPart(text_[at_])) ++at_;
       return TakeWord(text_.substr(begin, at_ - begin));
@@ -81,10 +123,29 @@ class Expander {
       open.field = open.type->FindFieldByName(std::string(word));
       if (open.field == nullptr) FailOnField(word);
     } else if (open.field != nullptr) {
-      if (open.field->enum_type() != nullptr) word = FullName(*open.field, word);
+      if (open.field->enum_type() != nullptr) {
+        word = FullName(*open.field, word);
+      } else if (!TakesWord(open.field->cpp_type(), word)) {
+        FailOnValue(*open.field, word);
+      }
       EndValue();
     }
     absl::StrAppend(&expanded_.text, word);
+  }
+
+  void TakeNumber(absl::string_view text) {
+    const FieldDescriptor* field = open_.back().field;
+    if (field != nullptr && !TakesNumber(field->cpp_type(), text)) FailOnValue(*field, text);
+    EndValue();
+  }
+
+  // `text` has its quotes.
+  void TakeQuoted(absl::string_view text) {
+    const FieldDescriptor* field = open_.back().field;
+    if (field != nullptr && field->cpp_type() != FieldDescriptor::CPPTYPE_STRING) {
+      FailOnValue(*field, text.substr(1, text.size() < 2 ? 0 : text.size() - 2));
+    }
+    EndValue();
   }
 
   absl::string_view FullName(const FieldDescriptor& field, absl::string_view word) {
@@ -140,9 +201,29 @@ class Expander {
     expanded_.error_line = static_cast<int>(std::count(text_.begin(), text_.begin() + at_, '\n'));
   }
 
-  // `word` is not a field of the innermost message.
+  // `word` is not a field of the innermost message. If it is one of a message around it, an end is
+  // missing.
   void FailOnField(absl::string_view word) {
-    Fail(UnknownField(*open_.back().type, std::string(word), ""));
+    const std::string name(word);
+    const Descriptor& type = *open_.back().type;
+    for (size_t i = open_.size() - 1; i-- > 0;) {
+      const Descriptor* around = open_[i].type;
+      if (around == nullptr || around->FindFieldByName(name) == nullptr) continue;
+      return Fail(absl::StrCat(type.name(), " has no field \"", name, "\", ", around->name(),
+                               " has; is a } missing before it?"));
+    }
+    Fail(UnknownField(type, name, ""));
+  }
+
+  // `text` is not a value of the field.
+  void FailOnValue(const FieldDescriptor& field, absl::string_view text) {
+    if (const Descriptor* type = field.message_type()) {
+      return Fail(absl::StrCat(field.name(), ": \"", text, "\" is not a ", type->name(), "; write ",
+                               field.name(), " { ... }"));
+    }
+    const bool wants_quotes = field.cpp_type() == FieldDescriptor::CPPTYPE_STRING;
+    Fail(absl::StrCat(field.name(), ": ", WantedValue(field, text),
+                      wants_quotes ? absl::StrCat("; write \"", text, "\"") : ""));
   }
 
   const absl::string_view text_;

@@ -17,9 +17,9 @@ namespace shoal {
 struct ExpandedText {
   // The text with the full names of enum values. Every field stays on its line.
   std::string text;
-  // Empty if nothing is wrong. Otherwise it names a field or a value that the message does not
-  // know, with those that it knows, or a message that is not closed. Protobuf's parser reports all
-  // other errors.
+  // Empty if nothing is wrong. Otherwise it names a field that the message does not have, a value
+  // that the field does not take, each with those that there are, or a message that is not closed.
+  // Protobuf's parser reports all other errors.
   std::string error;
   int error_line = 0;  // Counted from 0.
 };

@@ -47,6 +47,9 @@ TEST(EnumValuesTest, AllElseStaysAsItIs) {
            "optimizer { learning_rate: -1.5e-3 clip_by_value: 1e+5, schedule { rate: .5; end: -inf "
            "} }",
            "optimizer { schedule { boundary: [1, 2] boundary: 3 value: [0.5, 1.] } }",
+           "seed: 0x10 batch_size: 010 max_steps: 18446744073709551615",
+           "optimizer { learning_rate: inf clip_by_value: -nan } sync { sync_replicas: t }",
+           "model { layer { concat { axis: -0x1 } } } name: \"a\" \"b\"",
            "name \"mine\" } seed",
            "",
        }) {
@@ -63,6 +66,36 @@ TEST(EnumValuesTest, AnErrorNamesWhatIsKnownAndItsLine) {
             "OptimizerConfig has no field \"learning_rat\"; did you mean learning_rate?");
   EXPECT_EQ(field.error_line, 1);
   EXPECT_THAT(Expand("data { format: idx").error, HasSubstr("is a } missing?"));
+}
+
+TEST(EnumValuesTest, AValueOfAnotherKindIsNamedWithTheKindThatIsWanted) {
+  EXPECT_EQ(Expand("batch_size: many").error,
+            "batch_size: a whole number >= 0 of at most 32 bits is wanted, not \"many\"");
+  EXPECT_EQ(Expand("batch_size: -3").error,
+            "batch_size: a whole number >= 0 of at most 32 bits is wanted, not \"-3\"");
+  EXPECT_EQ(Expand("batch_size: 4294967296").error,
+            "batch_size: a whole number >= 0 of at most 32 bits is wanted, not \"4294967296\"");
+  EXPECT_EQ(Expand("batch_size: 0.5").error,
+            "batch_size: a whole number >= 0 of at most 32 bits is wanted, not \"0.5\"");
+  EXPECT_EQ(Expand("max_steps: \"9\"").error,
+            "max_steps: a whole number >= 0 of at most 64 bits is wanted, not \"9\"");
+  EXPECT_EQ(Expand("optimizer { learning_rate: fast }").error,
+            "learning_rate: a number is wanted, not \"fast\"");
+  EXPECT_EQ(Expand("sync { sync_replicas: maybe }").error,
+            "sync_replicas: true or false is wanted, not \"maybe\"");
+  EXPECT_EQ(Expand("name: mlp").error,
+            "name: text in quotes is wanted, not \"mlp\"; write \"mlp\"");
+  EXPECT_EQ(Expand("name: 3").error, "name: text in quotes is wanted, not \"3\"; write \"3\"");
+  EXPECT_EQ(Expand("model: \"mlp\"").error,
+            "model: \"mlp\" is not a ModelConfig; write model { ... }");
+  EXPECT_THAT(Expand("data { format: \"idx\" }").error, HasSubstr("format: one of idx, "));
+}
+
+TEST(EnumValuesTest, AnEndThatIsMissingIsNamedAtTheFieldThatFollows) {
+  const ExpandedText text = Expand("model {\n  name: \"mlp\"\nmax_steps: 9\n");
+  EXPECT_EQ(text.error,
+            "ModelConfig has no field \"max_steps\", RunConfig has; is a } missing before it?");
+  EXPECT_EQ(text.error_line, 2);
 }
 
 TEST(EnumValuesTest, TextThatIsNotATextProtoIsReadToItsEnd) {

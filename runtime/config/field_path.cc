@@ -10,7 +10,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
@@ -19,12 +18,12 @@
 #include "runtime/config/enum_name.h"
 #include "runtime/config/text_proto.h"
 #include "runtime/config/unknown_field.h"
+#include "runtime/config/wanted_value.h"
 
 namespace shoal {
 namespace {
 
 using google::protobuf::Descriptor;
-using google::protobuf::EnumDescriptor;
 using google::protobuf::EnumValueDescriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
@@ -41,8 +40,8 @@ struct Assignment {
   absl::Status Error(absl::string_view what) const {
     return absl::InvalidArgumentError(absl::StrCat(Name(), ": ", what));
   }
-  absl::Status Wanted(absl::string_view kind, absl::string_view text) const {
-    return Error(absl::StrCat(kind, " is wanted, not \"", text, "\""));
+  absl::Status Wanted(const FieldDescriptor& field, absl::string_view text) const {
+    return Error(WantedValue(field, text));
   }
 };
 
@@ -80,19 +79,10 @@ absl::StatusOr<const FieldDescriptor*> FindField(const Assignment& assignment,
   return assignment.Error(UnknownField(type, name, before));
 }
 
-absl::StatusOr<const EnumValueDescriptor*> ParseEnum(const Assignment& assignment,
-                                                     const EnumDescriptor& type,
-                                                     absl::string_view text) {
-  if (const EnumValueDescriptor* value = FindEnumValue(type, text)) return value;
-  std::vector<std::string> names;
-  for (int i = 1; i < type.value_count(); ++i) names.push_back(ShortEnumName(*type.value(i)));
-  return assignment.Wanted(absl::StrCat("one of ", absl::StrJoin(names, ", ")), text);
-}
-
 absl::Status SetEnum(const Assignment& assignment, const FieldDescriptor& field,
                      absl::string_view text, Message* message) {
-  ASSIGN_OR_RETURN(const EnumValueDescriptor* value,
-                   ParseEnum(assignment, *field.enum_type(), text));
+  const EnumValueDescriptor* value = FindEnumValue(*field.enum_type(), text);
+  if (value == nullptr) return assignment.Wanted(field, text);
   if (field.is_repeated()) {
     message->GetReflection()->AddEnum(message, &field, value);
   } else {
@@ -110,12 +100,11 @@ void Store(const FieldDescriptor& field, Message* message, T value,
 }
 
 template <typename T>
-absl::StatusOr<T> ParseInteger(const Assignment& assignment, absl::string_view text) {
+absl::StatusOr<T> ParseInteger(const Assignment& assignment, const FieldDescriptor& field,
+                               absl::string_view text) {
   T value;
   if (absl::SimpleAtoi(text, &value)) return value;
-  const absl::string_view range = std::is_unsigned<T>::value ? " >= 0" : "";
-  return assignment.Wanted(
-      absl::StrCat("a whole number", range, " of at most ", 8 * sizeof(T), " bits"), text);
+  return assignment.Wanted(field, text);
 }
 
 absl::Status SetScalar(const Assignment& assignment, const FieldDescriptor& field,
@@ -123,34 +112,34 @@ absl::Status SetScalar(const Assignment& assignment, const FieldDescriptor& fiel
   using google::protobuf::Reflection;
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_UINT32: {
-      ASSIGN_OR_RETURN(const uint32_t value, ParseInteger<uint32_t>(assignment, text));
+      ASSIGN_OR_RETURN(const uint32_t value, ParseInteger<uint32_t>(assignment, field, text));
       Store<uint32_t>(field, message, value, &Reflection::SetUInt32, &Reflection::AddUInt32);
       return absl::OkStatus();
     }
     case FieldDescriptor::CPPTYPE_UINT64: {
-      ASSIGN_OR_RETURN(const uint64_t value, ParseInteger<uint64_t>(assignment, text));
+      ASSIGN_OR_RETURN(const uint64_t value, ParseInteger<uint64_t>(assignment, field, text));
       Store<uint64_t>(field, message, value, &Reflection::SetUInt64, &Reflection::AddUInt64);
       return absl::OkStatus();
     }
     case FieldDescriptor::CPPTYPE_INT32: {
-      ASSIGN_OR_RETURN(const int32_t value, ParseInteger<int32_t>(assignment, text));
+      ASSIGN_OR_RETURN(const int32_t value, ParseInteger<int32_t>(assignment, field, text));
       Store<int32_t>(field, message, value, &Reflection::SetInt32, &Reflection::AddInt32);
       return absl::OkStatus();
     }
     case FieldDescriptor::CPPTYPE_INT64: {
-      ASSIGN_OR_RETURN(const int64_t value, ParseInteger<int64_t>(assignment, text));
+      ASSIGN_OR_RETURN(const int64_t value, ParseInteger<int64_t>(assignment, field, text));
       Store<int64_t>(field, message, value, &Reflection::SetInt64, &Reflection::AddInt64);
       return absl::OkStatus();
     }
     case FieldDescriptor::CPPTYPE_DOUBLE: {
       double value = 0;
-      if (!absl::SimpleAtod(text, &value)) return assignment.Wanted("a number", text);
+      if (!absl::SimpleAtod(text, &value)) return assignment.Wanted(field, text);
       Store<double>(field, message, value, &Reflection::SetDouble, &Reflection::AddDouble);
       return absl::OkStatus();
     }
     case FieldDescriptor::CPPTYPE_BOOL: {
       bool value = false;
-      if (!absl::SimpleAtob(text, &value)) return assignment.Wanted("true or false", text);
+      if (!absl::SimpleAtob(text, &value)) return assignment.Wanted(field, text);
       Store<bool>(field, message, value, &Reflection::SetBool, &Reflection::AddBool);
       return absl::OkStatus();
     }

@@ -97,8 +97,7 @@ TEST(FieldPathTest, ErrorsInTheTextOfAMessageNameItsField) {
   EXPECT_EQ(Set("model", "layer { batch_norm { sync_clone: true } }", &run).message(),
             "--set model: BatchNormLayer has no field \"sync_clone\"; did you mean sync_clones?");
   EXPECT_EQ(Set("model", "layer { batch_norm { sync_clones: maybe } }", &run).message(),
-            "--set model: sync_clones: Invalid value for boolean field \"sync_clones\". Value: "
-            "\"maybe\"");
+            "--set model: sync_clones: true or false is wanted, not \"maybe\"");
   EXPECT_THAT(Set("model", "layer {}\nlayer { layer_norm { sync_clones: true } }", &run).message(),
               HasSubstr("--set model:2: LayerNormLayer has no field \"sync_clones\""));
   EXPECT_EQ(run.model().layer_size(), 0);

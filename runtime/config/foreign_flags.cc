@@ -4,6 +4,7 @@ namespace shoal {
 namespace {
 
 constexpr ForeignFlag kForeignFlags[] = {
+    {"async", "another system", "--nosync_replicas"},
     {"checkpoint_dir", "TensorFlow", "--out"},
     {"checkpoint_exclude_scopes", "TF-Slim", "--init_map, with nothing on the right"},
     {"checkpoint_path", "TF-Slim", "--init_from"},
@@ -26,9 +27,14 @@ constexpr ForeignFlag kForeignFlags[] = {
     {"nosync", "another system", "--nosync_replicas"},
     {"nproc_per_node", "torchrun", "--num_replicas"},
     {"num_gpus", "TensorFlow", "--num_clones, or --devices=/gpu:0,/gpu:1"},
+    {"num_ps", "TensorFlow", "--num_ps_tasks"},
+    {"num_servers", "MXNet", "--num_ps_tasks"},
+    {"num_worker", "TensorFlow", "--num_replicas"},
     {"num_workers", "TensorFlow", "--num_replicas"},
+    {"output", "another system", "--out"},
     {"output_dir", "PyTorch", "--out"},
     {"precision", "PyTorch Lightning", "--compute_dtype=bfloat16"},
+    {"ps", "another system", "--num_ps_tasks"},
     {"save_interval_secs", "TF-Slim", "--save_seconds"},
     {"save_summaries_secs", "TF-Slim", "--summarize_every, which counts steps"},
     {"sync", "another system", "--sync_replicas"},
@@ -38,6 +44,7 @@ constexpr ForeignFlag kForeignFlags[] = {
     {"trainable_scopes", "TF-Slim", "--trainable, which takes regular expressions"},
     {"wd", "PyTorch", "--set optimizer.adamw.weight_decay=X"},
     {"weight_decay", "PyTorch", "--set optimizer.adamw.weight_decay=X"},
+    {"worker", "another system", "--num_replicas"},
     {"worker_replicas", "TF-Slim", "--num_replicas"},
     {"workers", "another system", "--num_replicas"},
     {"world_size", "PyTorch", "--num_replicas"},

@@ -47,7 +47,7 @@ TEST(RunConfigTest, ARunFileInAnotherLanguageIsNamed) {
   EXPECT_THAT(ParseError("---\nbatch_size: 3\n"), looks_like("YAML"));
   EXPECT_THAT(ParseError("[model]\nname = \"mlp\"\n"), looks_like("TOML"));
   EXPECT_EQ(ParseError("name: mlp\nbatch_size: 3\n"),
-            "a.textproto:1: name: Expected string, got: mlp; write \"mlp\" in quotes");
+            "a.textproto:1: name: text in quotes is wanted, not \"mlp\"; write \"mlp\"");
 }
 
 TEST(RunConfigTest, AnOpenBraceIsNamed) {

@@ -54,11 +54,6 @@ class FirstError : public google::protobuf::io::ErrorCollector {
       if (!field.empty()) absl::StrAppend(&what, field, ": ");
     }
     absl::StrAppend(&what, absl::StripSuffix(message, "."));
-    // This hint alone depends on protobuf's wording; without a match the message is enough.
-    absl::string_view word = message;
-    if (absl::ConsumePrefix(&word, "Expected string, got: ")) {
-      absl::StrAppend(&what, "; write \"", absl::StripSuffix(word, "."), "\" in quotes");
-    }
     error_ = ErrorAt(source_, has_lines_ ? line : -1, what);
   }
 

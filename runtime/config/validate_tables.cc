@@ -139,9 +139,11 @@ absl::Status ValidateIds(const v1::RunConfig& run) {
       columns.push_back(feature.column());
     }
     if (is_used || name.empty()) continue;
+    const std::string nearest = NearestName(name, columns);
     return InvalidField(
         absl::StrCat("data.ids[", i, "]"),
-        absl::StrCat("\"", name, "\" is named by no feature", DidYouMean(name, columns),
+        absl::StrCat("\"", name, "\" is named by no feature",
+                     nearest.empty() ? "" : absl::StrCat("; one has column: \"", nearest, "\""),
                      "; drop it, or add model { feature { column: \"", name,
                      "\" table: \"TABLE\" } }"));
   }

@@ -295,10 +295,10 @@ TEST(ValidateTest, AFeatureNamesEachColumnOfIds) {
   EXPECT_EQ(check("c1", "ids { column: 'c*' }"), "");
   EXPECT_EQ(check("c1*", "ids { column: 'c*' }"), "");
   EXPECT_EQ(check("who", "ids { column: '3' name: 'who' }"), "");
-  EXPECT_EQ(
-      check("user", "ids { column: 'user' } ids { column: 'usr' }"),
-      "data.ids[1]: \"usr\" is named by no feature; did you mean user?; drop it, or add model { "
-      "feature { column: \"usr\" table: \"TABLE\" } }");
+  EXPECT_EQ(check("user", "ids { column: 'user' } ids { column: 'usr' }"),
+            "data.ids[1]: \"usr\" is named by no feature; one has column: \"user\"; drop it, or "
+            "add model { "
+            "feature { column: \"usr\" table: \"TABLE\" } }");
   EXPECT_EQ(check("user*", "ids { column: 'c*' } ids { column: 'user1' }").substr(0, 37),
             "data.ids[0]: \"c*\" is named by no feat");
 }

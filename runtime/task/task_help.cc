@@ -29,7 +29,9 @@ constexpr char kExitCodes[] =
     "  78        the configuration does not fit: missing file, other model or run, port in use,\n"
     "            certificates that do not match\n"
     "  130, 143  ended by SIGINT; by SIGTERM or on request; after a checkpoint\n"
-    "  138       restart this task: another process took its place, or a peer was lost\n";
+    "  138       restart this task: another process took its place, or a peer was lost\n"
+    "  128+N     ended by signal N: 137 is SIGKILL, often for lack of memory; 134 and 139 are\n"
+    "            crashes\n";
 
 std::string EvaluatorHelp() {
   return absl::StrCat(

@@ -334,7 +334,7 @@ def run_cases(scratch):
         ([*other, "--num_epochs=2"], CONFIG, f"--out: {out} has the checkpoint of step "),
         ([*other, "--num_epochs=2"], CONFIG, "or give this one --resume=never with another --out"),
         (["train", f"--run={out}"], FLAGS, f"--run: {out} is a directory; that run's file is {out}/run.textproto"),
-        (["stop", str(out)], CONFIG, f"the run in {out} is over (summary.json: finished at step "),
+        (["stop", str(out)], CONFIG, f"the run in {out} is over: it finished at step "),
         (["checkpoint", str(out)], CONFIG, ": there is nothing to save"),
         ([*train, "--num_epochs=2", "--learning_rate=nan"], FLAGS, "learning_rate"),
         ([*train, "--num_epochs=2", "--data_dir=/nowhere"], CONFIG, "/nowhere"),

@@ -26,7 +26,7 @@ def tls_cases(scratch, quick):
     launch = ["launch", *quick, f"--out={scratch / 'launched'}"]
     return [
         (launch, FLAGS, "--hosts: is missing"),
-        ([*launch, "--hosts=/nowhere"], CONFIG, "--hosts: cannot read /nowhere"),
+        ([*launch, "--hosts=/nowhere"], CONFIG, "--hosts: cannot read /nowhere: No such file or directory; name a file that is there"),
         ([*launch, f"--hosts={hosts}"], FLAGS, f"--hosts: {hosts}:2: slots must be a whole number above 0"),
         ([*launch, f"--hosts={few}", "--num_replicas=2"], FLAGS, "but the hosts have slots for 1 workers"),
         ([*launch, f"--hosts={few}", "--num_ps_tasks=0", "--num_replicas=1"], FLAGS, "use `shoal train`"),

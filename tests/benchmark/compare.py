@@ -7,7 +7,7 @@ usage: compare.py steps [--model=seed_mlp|lenet|mobilenet_v2|resnet18] [--batch=
        compare.py cluster [--batches=2000,128,32] [--seconds=8] [--rounds=3]
        compare.py programs [--model=seed_mlp|resnet18|transformer] [--batches=2000,128,32] [--seconds=8] [--rounds=3]
        compare.py bridge [--rounds=3]
-       compare.py clicks [--batch=2048] [--seconds=8] [--rounds=3] [--auc] [--examples=N]
+       compare.py clicks [--batch=2048] [--scale=0.01] [--fbgemm=PYTHON] [--seconds=8] [--rounds=3] [--auc] [--examples=N]
 `steps`: milliseconds of one training step in one process, each round in random order, and for the MLP the share of the FMA
 rate that was measured in the same round. With one thread all contenders have the same CPU, one at a time. CPU time is
 that of all threads of a process; where the machine has other work, it says more than wall time.
@@ -22,7 +22,9 @@ PyTorch cannot be faster than that on these cores.
 `clicks`: examples per second of deploy/runs/clicks_dlrm.textproto in one process and with 1 ps + 2 workers, of the same model
 and examples in PyTorch (torch_clicks.py: one and two threads), and of TensorFlow's
 ParameterServerStrategy (tensorflow_clicks.py). --auc instead trains the whole run, SYNC, ASYNC and in PyTorch, and compares the
-AUC on the test examples; --examples takes the place of data.train_examples.
+AUC on the test examples; --examples takes the place of data.train_examples. With --scale=0.01 the largest table has 101,000
+rows, with 0.04 405,000. --fbgemm names an interpreter that has fbgemm-gpu-cpu, the tables of TorchRec, and the PyTorch that
+it was built for; then PyTorch is measured with these tables too.
 `bridge`: microseconds from the end of a program's batch to the next batch, in one worker without ps (program_wait.py).
 """
 import argparse
@@ -30,6 +32,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -139,16 +142,16 @@ def devices(options):
           f"{max(ratios):.3f})")
 
 
-def shoal_summary(arguments, run="benchmark_mlp", limit=600):
-    """Returns the summary.json of a run."""
+def shoal_summary(arguments, run, limit=600):
+    """Returns the summary.json of a run of this run file."""
     with tempfile.TemporaryDirectory() as out:
-        command = [str(root / "bazel-bin/deploy/shoal"), "train", f"--run={root}/deploy/runs/{run}.textproto",
+        command = [str(root / "bazel-bin/deploy/shoal"), "train", f"--run={run}",
                    f"--out={out}/run"] + arguments
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=limit)
         return json.loads((pathlib.Path(out) / "run" / "summary.json").read_text())
 
 
-def shoal_rate(arguments, run="benchmark_mlp"):
+def shoal_rate(arguments, run=root / "deploy/runs/benchmark_mlp.textproto"):
     """Examples per second of training, start-up excluded."""
     return shoal_summary(arguments, run)["examples_per_second"]
 
@@ -220,9 +223,9 @@ def bridge(options):
         print(f"{size:8d} bytes of variables: {median:.0f} us to the next batch, 90th percentile {late:.0f} us", flush=True)
 
 
-def peer_rate(*arguments, limit=600):
+def peer_rate(*arguments, limit=600, python=sys.executable):
     """The number that a peer's program prints."""
-    return float(subprocess.run([sys.executable, *map(str, arguments)], check=True, capture_output=True, text=True,
+    return float(subprocess.run([python, *map(str, arguments)], check=True, capture_output=True, text=True,
                                 timeout=limit, cwd=peers, env=dict(os.environ, PYTHONPATH=str(root / "python"))
                                 ).stdout.split()[-1])
 
@@ -257,44 +260,58 @@ def print_ratios(rates, contenders, case):
             print(f"{case}  {name} / {peer}: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})", flush=True)
 
 
-def write_clicks(split, path, examples=0):
-    """Writes the examples of the run and returns what the data set says of them."""
-    return subprocess.run([str(root / "bazel-bin/tests/benchmark/clicks_examples"), f"{root}/deploy/runs/clicks_dlrm.textproto",
-                           split, str(path), str(examples)], check=True, stdout=subprocess.PIPE, text=True).stdout
+def write_clicks(run, split, path, examples=0):
+    """Writes the examples of the run file and returns what the data set says of them."""
+    return subprocess.run([str(root / "bazel-bin/tests/benchmark/clicks_examples"), str(run), split, str(path), str(examples)],
+                          check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def clicks_run(folder, scale):
+    """Writes the run file of clicks with this scale of the tables into the folder and returns its path. The peers read it too."""
+    text = (root / "deploy/runs/clicks_dlrm.textproto").read_text()
+    run = pathlib.Path(folder) / "clicks_dlrm.textproto"
+    run.write_text(re.sub(r"scale: [0-9.]+", f"scale: {scale}", text))
+    os.environ["CLICKS_RUN"] = str(run)
+    return run
 
 
 def clicks(options):
     with tempfile.TemporaryDirectory() as folder:
         train, test = pathlib.Path(folder) / "train", pathlib.Path(folder) / "test"
+        run = clicks_run(folder, options.scale)
         if options.auc:
-            return clicks_auc(options, train, test)
-        write_clicks("train", train, 400000)
+            return clicks_auc(options, run, train, test)
+        write_clicks(run, "train", train, 400000)
         batch, seconds = options.batch, options.seconds
         common = [f"--batch_size={batch}", "--set=data.test_examples=1000"]
         steps = max(30, int(seconds * 40000 / batch))
         torch_clicks = peers / "torch_clicks.py"
         runs = {
             "shoal, 1 process": lambda: shoal_rate(common + ["--num_ps_tasks=0", "--num_replicas=1", f"--max_steps={steps}"],
-                                                   "clicks_dlrm"),
+                                                   run),
             "shoal, 1 ps + 2": lambda: shoal_rate(common + ["--num_ps_tasks=1", "--num_replicas=2", f"--max_steps={steps}"],
-                                                  "clicks_dlrm"),
+                                                  run),
             "shoal, async": lambda: shoal_rate(common + ["--num_ps_tasks=1", "--num_replicas=2", "--nosync_replicas",
-                                                         f"--max_steps={2 * steps}"], "clicks_dlrm"),
+                                                         f"--max_steps={2 * steps}"], run),
             "pytorch, 1 thread": lambda: peer_rate(torch_clicks, "rate", train, batch, seconds, 1),
             "pytorch, 2 threads": lambda: peer_rate(torch_clicks, "rate", train, batch, seconds, 2),
             "tensorflow ps (async)": lambda: peer_rate(peers / "tensorflow_clicks.py", train, batch, 2, seconds),
         }
+        if options.fbgemm:
+            for threads in (1, 2):
+                runs[f"fbgemm, {threads} thread{'s'[:threads - 1]}"] = lambda threads=threads: peer_rate(
+                    torch_clicks, "fbgemm", train, batch, seconds, threads, python=options.fbgemm)
         rates = interleaved(runs, options.rounds, f"dlrm batch {batch}")
         print_ratios(rates, [name for name in runs if name.startswith("shoal")], f"dlrm batch {batch}")
 
 
-def clicks_auc(options, train, test):
-    write_clicks("train", train, options.examples)
-    print(write_clicks("test", test), end="", flush=True)
+def clicks_auc(options, run, train, test):
+    write_clicks(run, "train", train, options.examples)
+    print(write_clicks(run, "test", test), end="", flush=True)
     examples = [f"--set=data.train_examples={options.examples}"] if options.examples else []
     limit = 4 * 3600
     for name, arguments in (("sync", []), ("async", ["--nosync_replicas"])):
-        area = shoal_summary(arguments + examples, "clicks_dlrm", limit)["test_auc"]
+        area = shoal_summary(arguments + examples, run, limit)["test_auc"]
         print(f"shoal, {name}: AUC {area:.5f}", flush=True)
     area = peer_rate(peers / "torch_clicks.py", "auc", train, test, 2048, 2, limit=limit)  # SYNC: 2 batches of 1024
     print(f"pytorch: AUC {area:.5f}", flush=True)
@@ -319,6 +336,8 @@ def main():
     k.add_argument("--batch", type=int, default=2048)
     k.add_argument("--auc", action="store_true")
     k.add_argument("--examples", type=int, default=0)
+    k.add_argument("--scale", type=float, default=0.01)
+    k.add_argument("--fbgemm", default="")
     p = commands.add_parser("programs")
     p.add_argument("--model", default="seed_mlp", choices=["seed_mlp", "resnet18", "transformer"])
     for parser_of_clusters in (c, p):

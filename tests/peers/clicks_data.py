@@ -1,13 +1,14 @@
 """The parts that the peers of deploy/runs/clicks_dlrm.textproto share: its settings, its examples, the AUC of scores.
 
-The examples are files of tests/benchmark/clicks_examples.
+The examples are files of tests/benchmark/clicks_examples. The environment variable CLICKS_RUN names another run file.
 """
+import os
 import pathlib
 import re
 
 import numpy as np
 
-RUN = pathlib.Path(__file__).parents[2] / "deploy/runs/clicks_dlrm.textproto"
+RUN = pathlib.Path(os.environ.get("CLICKS_RUN", pathlib.Path(__file__).parents[2] / "deploy/runs/clicks_dlrm.textproto"))
 NUMBERS, COLUMNS, DIM = 13, 26, 16
 # The numbers of ids of Criteo's columns, as in ml/data/clicks_dataset.cc.
 CARDINALITIES = [1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194, 27, 14992, 5461306, 10,

@@ -1,6 +1,8 @@
 """The DLRM of deploy/runs/clicks_dlrm.textproto in PyTorch: EmbeddingBag with sparse gradients and Adagrad.
 
 usage: torch_clicks.py rate EXAMPLES BATCH SECONDS THREADS   prints the examples per second of one process
+       torch_clicks.py fbgemm EXAMPLES BATCH SECONDS THREADS  the same with the tables of fbgemm-gpu-cpu, which are those of TorchRec:
+                                                             all tables in one look-up, and Adagrad within the backward pass
        torch_clicks.py ddp EXAMPLES BATCH SECONDS            the same of two processes with one thread each and
                                                              DistributedDataParallel over Gloo; BATCH is that of one process
        torch_clicks.py auc TRAIN TEST BATCH THREADS          trains on all examples of TRAIN once, in their order; prints the AUC
@@ -27,19 +29,59 @@ def layers(sizes, last):
     return nn.Sequential(*(parts if last else parts[:-1]))
 
 
-class Dlrm(nn.Module):
+def table_settings():
+    """Returns the range of the first values, the learning rate and the first value of Adagrad's accumulators."""
+    return (clicks_data.setting("uniform", "low"), clicks_data.setting("uniform", "high"),
+            clicks_data.setting("adagrad", "learning_rate"), clicks_data.setting("adagrad", "initial_accumulator"))
+
+
+class Tables(nn.ModuleList):
+    def __init__(self):
+        super().__init__(nn.EmbeddingBag(rows, clicks_data.DIM, mode="sum", sparse=True) for rows in clicks_data.rows())
+        low, high, rate, first = table_settings()
+        for table in self:
+            nn.init.uniform_(table.weight, low, high)
+        self.optimizers = [torch.optim.Adagrad(self.parameters(), rate, initial_accumulator_value=first)]
+
+    def forward(self, ids):
+        """Returns the rows [batch, table, dim] of ids [batch, table]."""
+        return torch.stack([table(ids[:, c:c + 1]) for c, table in enumerate(self)], 1)
+
+
+class FbgemmTables(nn.Module):
+    """The same with one operation for all tables."""
+
     def __init__(self):
         super().__init__()
+        from fbgemm_gpu.split_embedding_configs import EmbOptimType
+        from fbgemm_gpu.split_table_batched_embeddings_ops_common import EmbeddingLocation
+        from fbgemm_gpu.split_table_batched_embeddings_ops_training import (
+            ComputeDevice, SplitTableBatchedEmbeddingBagsCodegen)
+
+        low, high, rate, first = table_settings()
+        self.tables = SplitTableBatchedEmbeddingBagsCodegen(
+            [(rows, clicks_data.DIM, EmbeddingLocation.HOST, ComputeDevice.CPU) for rows in clicks_data.rows()],
+            optimizer=EmbOptimType.EXACT_ADAGRAD, learning_rate=rate, eps=1e-10)
+        self.tables.init_embedding_weights_uniform(low, high)
+        for states in self.tables.split_optimizer_states():
+            states[0].fill_(first)
+        self.optimizers = []
+
+    def forward(self, ids):
+        offsets = torch.arange(ids.numel() + 1)
+        return self.tables(ids.t().reshape(-1), offsets).view(len(ids), clicks_data.COLUMNS, clicks_data.DIM)
+
+
+class Dlrm(nn.Module):
+    def __init__(self, tables):
+        super().__init__()
         self.bottom, self.top = layers(clicks_data.BOTTOM, True), layers(clicks_data.TOP, False)
-        self.tables = nn.ModuleList(nn.EmbeddingBag(rows, clicks_data.DIM, mode="sum", sparse=True)
-                                    for rows in clicks_data.rows())
-        for table in self.tables:
-            nn.init.uniform_(table.weight, clicks_data.setting("uniform", "low"), clicks_data.setting("uniform", "high"))
+        self.tables = tables
         self.register_buffer("pairs", torch.tril_indices(clicks_data.COLUMNS + 1, clicks_data.COLUMNS + 1, -1))
 
     def forward(self, numbers, ids):
         x = self.bottom(numbers)
-        vectors = torch.stack([x] + [table(ids[:, c:c + 1]) for c, table in enumerate(self.tables)], 1)
+        vectors = torch.cat([x[:, None], self.tables(ids)], 1)
         products = vectors @ vectors.transpose(1, 2)
         return self.top(torch.cat([x, products[:, self.pairs[0], self.pairs[1]]], 1))[:, 0]
 
@@ -47,15 +89,13 @@ class Dlrm(nn.Module):
 class Training:
     """One process's model and optimizers; `wrap` makes the model that steps use."""
 
-    def __init__(self, wrap=lambda model: model):
+    def __init__(self, tables=Tables, wrap=lambda model: model):
         torch.manual_seed(1)
-        self.model = Dlrm()
+        self.model = Dlrm(tables())
         dense = [*self.model.bottom.parameters(), *self.model.top.parameters()]
-        self.dense = torch.optim.Adam(dense, clicks_data.setting("^optimizer", "learning_rate"))
-        self.sparse = torch.optim.Adagrad(self.model.tables.parameters(), clicks_data.setting("adagrad", "learning_rate"),
-                                          initial_accumulator_value=clicks_data.setting("adagrad", "initial_accumulator"))
-        self.first_rates = [(group, group["lr"]) for optimizer in (self.dense, self.sparse)
-                            for group in optimizer.param_groups]
+        self.optimizers = [torch.optim.Adam(dense, clicks_data.setting("^optimizer", "learning_rate")),
+                           *self.model.tables.optimizers]
+        self.first_rates = [(group, group["lr"]) for optimizer in self.optimizers for group in optimizer.param_groups]
         self.wrapped = wrap(self.model)
 
     def step(self, examples, rate=1.0):
@@ -63,12 +103,12 @@ class Training:
         for group, first in self.first_rates:
             group["lr"] = first * rate
         numbers, ids, clicks = tensors(examples)
-        self.dense.zero_grad(set_to_none=True)
-        self.sparse.zero_grad(set_to_none=True)
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none=True)
         loss = F.binary_cross_entropy_with_logits(self.wrapped(numbers, ids), clicks)
         loss.backward()
-        self.dense.step()
-        self.sparse.step()
+        for optimizer in self.optimizers:
+            optimizer.step()
         return loss.item()
 
 
@@ -90,9 +130,9 @@ def rate(training, examples, batch, seconds, first=0, stride=1, ended=lambda lat
             return (steps - WARM_UP) / (time.perf_counter() - start)
 
 
-def one(path, batch, seconds, threads):
+def one(path, batch, seconds, threads, tables):
     torch.set_num_threads(threads)
-    print(batch * rate(Training(), clicks_data.read(path), batch, seconds), flush=True)
+    print(batch * rate(Training(tables), clicks_data.read(path), batch, seconds), flush=True)
 
 
 def ddp(rank, port, path, batch, seconds):
@@ -104,7 +144,7 @@ def ddp(rank, port, path, batch, seconds):
         torch.distributed.broadcast(flag, 0)
         return bool(flag.item())
 
-    steps = rate(Training(nn.parallel.DistributedDataParallel), clicks_data.read(path), batch, seconds, rank, 2, ended)
+    steps = rate(Training(wrap=nn.parallel.DistributedDataParallel), clicks_data.read(path), batch, seconds, rank, 2, ended)
     if rank == 0:
         print(2 * batch * steps, flush=True)
     torch.distributed.destroy_process_group()
@@ -124,8 +164,9 @@ def accuracy(train, test, batch, threads):
 
 if __name__ == "__main__":
     kind, arguments = sys.argv[1], sys.argv[2:]
-    if kind == "rate":
-        one(arguments[0], int(arguments[1]), float(arguments[2]), int(arguments[3]))
+    if kind in ("rate", "fbgemm"):
+        one(arguments[0], int(arguments[1]), float(arguments[2]), int(arguments[3]),
+            FbgemmTables if kind == "fbgemm" else Tables)
     elif kind == "auc":
         accuracy(arguments[0], arguments[1], int(arguments[2]), int(arguments[3]))
     else:

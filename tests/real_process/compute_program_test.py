@@ -226,7 +226,7 @@ def a_bug_is_shown_with_its_place_and_ends_the_run_after_one_restart():
         log = run.out / "logs/program-0.log"
         assert f"\ntoy.cc:7: division by zero\nworker/0 died of this; restarting it, 1 of 3; log: {log}\n" in run.output, run.output
         assert run.output.count(" died ") == 2, run.output
-        assert "shoal train: toy.cc:7: division by zero (the program of every worker fails here" in run.output, run.output
+        assert "shoal train: toy.cc:7: division by zero; the program of every worker fails here" in run.output, run.output
 
 
 def a_batch_that_crashes_programs_is_skipped():

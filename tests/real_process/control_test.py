@@ -102,7 +102,7 @@ def stop_ends_the_run_as_ctrl_c_does():
         summary = run.summary()
         assert summary["status"] == "stopped" and summary["checkpoint"] == str(path), summary
         said = shoal("status", str(run.out))
-        assert f"the run in {run.out} is over (summary.json: stopped" in said, said
+        assert f"the run in {run.out} is over: it was stopped" in said, said
         assert f"; resume it: {cluster.shoal_binary()} train --run={run.out}/run.textproto" in said, said
         assert json.loads(shoal("status", str(run.out), "--json"))["summary"]["checkpoint"] == str(path)
         for command in ("stop", "checkpoint", "health"):
@@ -139,7 +139,7 @@ def a_run_that_is_being_resumed_is_not_called_over():
         while not re.search("phase +training", said[-1]):
             assert run.process.poll() is None, run.logs()
             said.append(shoal("status", str(run.out), code=None))
-            assert "is over (" not in said[-1] and "no chief answers" not in said[-1], said
+            assert "is over:" not in said[-1] and "no chief answers" not in said[-1], said
         assert "is being started, and its chief does not serve yet" in said[0], said
 
 

@@ -116,7 +116,7 @@ def words_are_classes_of_a_table():
         said = shoal("predict", f"--out={run.out}", f"--input={new}", code=78)
         assert 'has the column "kind", which is the label' in said, said
         said = shoal("health", run.out)
-        assert f"the run in {run.out} is over (summary.json: finished" in said, said
+        assert f"the run in {run.out} is over: it finished" in said, said
         assert f"report:        {run.out}/report.html" in run.output, run.output
 
 

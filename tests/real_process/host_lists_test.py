@@ -87,7 +87,7 @@ def worker_0_hosts_the_chief():
         assert '"finished"' in (tasks.out / "summary.json").read_text()
         asked = subprocess.run([shoal_binary(), "status", str(tasks.out)], capture_output=True, text=True,
                                timeout=60, check=False)
-        assert asked.returncode == 0 and "is over (summary.json: finished" in asked.stdout, asked
+        assert asked.returncode == 0 and "is over: it finished" in asked.stdout, asked
 
 
 def two_ps_with_one_port():
