@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Optional, Protocol
 
@@ -19,6 +20,19 @@ _PROGRESS = re.compile(r"(?:epoch \d+/\d+, )?step (\d+)/(\d+)")
 _HIDDEN = ("step", "epoch", "examples", "examples_per_second", "learning_rate")
 # The end of standard input without a line before it means that the process on the other side has died.
 _GUARD = 'read -r line || kill -TERM "$0"'
+
+
+_guards: weakref.WeakSet[subprocess.Popen[bytes]] = weakref.WeakSet()
+
+
+def _leave_guards() -> None:
+    """A forked child must not keep the guards' pipes open, which its parent's death closes."""
+    for guard in _guards:
+        if guard.stdin is not None:
+            guard.stdin.close()
+
+
+os.register_at_fork(after_in_child=_leave_guards)
 
 
 def start(
@@ -34,6 +48,7 @@ def start(
     guard = None
     if not detach:
         guard = subprocess.Popen(["/bin/sh", "-c", _GUARD, str(process.pid)], stdin=subprocess.PIPE, **options)
+        _guards.add(guard)
     view = _make_view(progress)
     follower = threading.Thread(target=_follow, args=(process, guard, view, directory, begin), daemon=True)
     follower.start()

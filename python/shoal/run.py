@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +21,11 @@ from shoal.errors import CommandError, ProgramError
 
 
 def launch(
-    program: str,
+    program: Union[str, os.PathLike[str]],
     ps: int = 1,
     workers: int = 1,
     args: Sequence[str] = (),
-    out: Optional[str] = None,
+    out: Union[str, os.PathLike[str], None] = None,
     flags: Sequence[str] = (),
     detach: bool = False,
     progress: Optional[bool] = None,
@@ -45,7 +45,8 @@ def launch(
     if isinstance(args, str) or isinstance(flags, str):
         raise ProgramError('launch: args and flags must be lists of strings, such as ["--size=10"]')
     command = find_command()
-    directory = out or tempfile.mkdtemp(prefix="shoal-")
+    program = os.fspath(program)
+    directory = os.fspath(out) if out else tempfile.mkdtemp(prefix="shoal-")
     os.makedirs(directory, exist_ok=True)
     line = [command, "train", f"--num_ps_tasks={ps}", f"--num_replicas={workers}", f"--out={directory}", *flags]
     line += program_flags(program, args)
@@ -67,7 +68,7 @@ def _age_of(name: str) -> tuple[int, int, int]:
 class Run:
     """The run in a directory, under way or over."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: Union[str, os.PathLike[str]]) -> None:
         if not os.path.isdir(directory):
             raise ProgramError(f"there is no run's directory {directory}")
         self.directory = os.path.abspath(directory)

@@ -122,6 +122,7 @@ class Worker:
 
     @property
     def variables(self) -> Sequence[Variable]:
+        """The names, shapes and kinds of the declared variables, without their initial values, which the run has."""
         return tuple(self._variables)
 
     def declare(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -171,3 +172,28 @@ def test_a_bar_that_cannot_be_drawn_does_not_hurt_the_run(folder, monkeypatch, c
     assert not run._follower.is_alive()
     said = capsys.readouterr().err
     assert said.count("the bar cannot be drawn, and the run continues without it: ValueError('the display is") == 1
+
+
+_PARENT = """\
+import multiprocessing, os, sys, time
+from shoal import _launched
+process, _ = _launched.start(["sleep", "100"], sys.argv[1], detach=False, progress=False)
+child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(100,))
+child.start()
+print(process.pid, child.pid, flush=True)
+time.sleep(100)
+"""
+
+
+def test_a_run_stops_with_its_process_although_a_forked_child_of_it_lives(tmp_path):
+    line = [sys.executable, "-c", _PARENT, str(tmp_path)]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as parent:
+        run, child = map(int, parent.stdout.readline().split())
+        parent.kill()
+    try:
+        deadline = time.monotonic() + 20
+        while os.path.exists(f"/proc/{run}"):
+            assert time.monotonic() < deadline, "the run goes on"
+            time.sleep(0.05)
+    finally:
+        os.kill(child, signal.SIGKILL)

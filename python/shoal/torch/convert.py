@@ -22,7 +22,8 @@ _REMEDIES = {
     "RAdam": "use shoal.Adam with schedule=shoal.Cosine(warmup_steps=…)",
     "Adamax": "use shoal.Adam",
 }
-_SCHEDULE = (
+_OURS = "use one of shoal.SGD, Momentum, Adagrad, Adadelta, RMSProp, Adam, AdamW, Ftrl"
+SCHEDULE = (
     "the parameter servers apply the updates and do not follow it: drop the scheduler and give the run a schedule, "
     "shoal.torch.from_torch(optimizer, model, schedule=shoal.Cosine())"
 )
@@ -48,8 +49,17 @@ def from_torch(
     schedule: how the learning rate changes. A scheduler of PyTorch is refused, since nobody would follow it.
     """
     name = type(optimizer).__name__
+    if type(optimizer) is not getattr(torch.optim, name, None):
+        raise ProgramError(
+            f"{type(optimizer).__module__}.{name} is not one of torch.optim, so its formula is not known; {_OURS}"
+        )
+    if any(_has_stepped(state) for state in optimizer.state.values()):
+        raise ProgramError(
+            f"{name} has the state of earlier steps, which the run cannot take over; make a new optimizer. Weights of "
+            "an earlier training are no hindrance"
+        )
     if any("initial_lr" in group for group in optimizer.param_groups):
-        raise ProgramError(f"{name} has a scheduler of PyTorch; {_SCHEDULE}")
+        raise ProgramError(f"{name} has a scheduler of PyTorch; {SCHEDULE}")
     _check_options(optimizer, name)
     groups = _groups_of(optimizer, name, model)
     # The run's own options are those of most weights: --learning_rate changes these.
@@ -70,18 +80,29 @@ class TakenOver:
         self._settings = self._now()
 
     def check(self) -> None:
-        """Raises ProgramError if a scheduler or the program has changed a setting."""
+        """Raises ProgramError if a scheduler or the program has changed a setting, that is, an option of a group."""
         if self._now() != self._settings:
             raise ProgramError(
                 f"the learning rate or another setting of {type(self._optimizer).__name__} changes while the run "
-                f"trains, or it has got a scheduler of PyTorch; {_SCHEDULE}"
+                f"trains, or it has got a scheduler of PyTorch; {SCHEDULE}"
             )
 
-    def _now(self) -> list[tuple[float, float, bool]]:
+    def _now(self) -> list[dict[str, Any]]:
         return [
-            (float(group["lr"]), float(group.get("weight_decay", 0)), "initial_lr" in group)
+            {key: _plain(value) for key, value in group.items() if key not in _IRRELEVANT}
             for group in self._optimizer.param_groups
         ]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (tuple, list)):
+        return tuple(map(_plain, value))
+    return float(value) if isinstance(value, torch.Tensor) else value
+
+
+def _has_stepped(state: Mapping[str, Any]) -> bool:
+    """Returns whether the state of a parameter is that of earlier steps. Adagrad's exists from the start."""
+    return bool(float(state["step"])) if "step" in state else any(value is not None for value in state.values())
 
 
 def _convert(name: str, base: _Group) -> optimizers.Optimizer:
@@ -109,7 +130,7 @@ def _convert(name: str, base: _Group) -> optimizers.Optimizer:
         )
     if name == "Adadelta":
         return optimizers.Adadelta(learning_rate, rho=group["rho"], epsilon=group["eps"])
-    remedy = _REMEDIES.get(name, "use one of shoal.SGD, Momentum, Adagrad, Adadelta, RMSProp, Adam, AdamW, Ftrl")
+    remedy = _REMEDIES.get(name, _OURS)
     raise ProgramError(f"torch.optim.{name} has no optimizer with the same formula in Shoal: {remedy}")
 
 

@@ -19,7 +19,7 @@ from typing import Any, Optional
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, IterableDataset, TensorDataset, default_collate
+from torch.utils.data import DataLoader, IterableDataset, Subset, TensorDataset, default_collate
 
 from shoal._protocol import Announcement, Indices
 from shoal.errors import ProgramError
@@ -57,8 +57,13 @@ def check_data_set(data: Any, what: str) -> None:
 
 
 def fingerprint(data: Any) -> int:
-    """Tells data sets apart as far as that is cheap: the length and the type; of tensors the content."""
+    """Tells data sets apart as far as that is cheap: the length and the type; of tensors the content.
+
+    Of a Subset, such as random_split makes, the examples count, so that all workers must have split alike.
+    """
     value = zlib.crc32(f"{type(data).__name__} {len(data)}".encode())
+    if isinstance(data, Subset):
+        value = zlib.crc32(repr([*data.indices]).encode(), value) ^ fingerprint(data.dataset)
     if isinstance(data, TensorDataset):
         for tensor in data.tensors:
             value = zlib.crc32(np.ascontiguousarray(tensor.detach().cpu().numpy()).tobytes(), value)
@@ -67,14 +72,19 @@ def fingerprint(data: Any) -> int:
 
 # The options of DataLoader that have no meaning where the run chooses the examples.
 _ORDER = ("shuffle", "sampler", "batch_sampler", "drop_last", "generator", "in_order")
+_REMEDIES = {
+    "drop_last": "give it a number of examples that batch_size divides: Subset(train, range(len(train) // b * b))",
+    "sampler": "give it the examples to train with: Subset(train, indices)",
+}
 
 
 def check_loader_options(options: dict[str, Any], num_workers: int, own: Iterable[str]) -> None:
     """Refuses what DataLoader does not know or what has no effect. own: the options that are not passed on to it."""
     for option in _ORDER:
         if option in options:
+            remedy = _REMEDIES.get(option, "leave it out")
             raise ProgramError(
-                f"{option} has no place here: Shoal chooses the order of the examples, by the run's seed"
+                f"{option} has no place here: Shoal chooses the order of the examples, by the run's seed; {remedy}"
             )
     known = set(inspect.signature(DataLoader).parameters) - {*_ORDER, *own, "dataset", "self"}
     for option, value in options.items():

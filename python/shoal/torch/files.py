@@ -16,8 +16,10 @@ from shoal.torch.model import Models, named_models, tensors_of
 _TRIES = 5  # So many newer files are tried if the newest one is removed.
 
 
-def load(run: Union[Run, str], model: Models) -> None:
+def load(run: Union[Run, str, os.PathLike[str]], model: Models) -> None:
     """Sets a model's parameters and buffers to those of a run, a run's directory, or a safetensors file."""
+    if not isinstance(run, Run):
+        run = os.fspath(run)
     if isinstance(run, str) and not os.path.isfile(run):
         run = Run(run)
     path, values = _read(run)

@@ -21,6 +21,12 @@ def tensor_of(array: Array) -> Any:
         return torch.from_numpy(array)
 
 
+def values_of(gradient: Any) -> Any:
+    """Returns a gradient as a dense tensor without the graph that backward(create_graph=True) leaves at it."""
+    gradient = gradient.detach()
+    return gradient.to_dense() if gradient.is_sparse else gradient
+
+
 Sets = Sequence[Mapping[str, Any]]
 
 
@@ -44,7 +50,7 @@ class Memory:
 
     def store(self, name: str, tensor: Any, number: int) -> None:
         """Begins to copy a contribution into a contribution set."""
-        self._contributions[number][name].copy_(tensor.to_dense() if tensor.is_sparse else tensor)
+        self._contributions[number][name].copy_(values_of(tensor))
         self._settled.append(name)
 
     def settled(self) -> list[str]:
@@ -59,6 +65,13 @@ class Memory:
     def has_moved(self, name: str, number: int) -> bool:
         """Returns whether a parameter's memory is no longer what load() gave it."""
         return bool(self._parameters[name].data_ptr() != self._addresses[number][name])
+
+    def written(self, number: int, compare: bool) -> Optional[str]:
+        """Returns a parameter into which the program has written since load(), which is impossible on the CPU.
+
+        compare: look at the values too. A write through parameter.data leaves no other trace, but it takes long.
+        """
+        return None
 
     def release(self) -> None:
         """Gives the parameters memory of their own, which the program may write."""
@@ -99,17 +112,22 @@ class DeviceMemory(Memory):
         super().__init__(parameters, values, contributions)
         self._streams = streams
         self._places = {name: parameter.data_ptr() for name, parameter in parameters.items()}
+        self._versions: dict[str, int] = {}
         self._copies: collections.deque[tuple[str, Event, Any]] = collections.deque()
         streams.register([tensor for number in (0, 1) for tensor in values[number].values()], True)
         streams.register([tensor for number in (0, 1) for tensor in contributions[number].values()], False)
 
     def load(self, number: int) -> None:
         values = self._values[number]
+        is_first = not self._versions  # Frozen parameters keep their values.
         with torch.no_grad():
-            self._streams.upload([(p.data, values[name]) for name, p in self._parameters.items()])
+            self._streams.upload(
+                [(p.data, values[name]) for name, p in self._parameters.items() if is_first or p.requires_grad]
+            )
+        self._versions = {name: p._version for name, p in self._parameters.items()}
 
     def store(self, name: str, tensor: Any, number: int) -> None:
-        source = tensor.to_dense() if tensor.is_sparse else tensor
+        source = values_of(tensor)
         event = self._streams.download(self._contributions[number][name], source)
         self._copies.append((name, event, source))  # The source stays alive until its copy has ended.
 
@@ -128,6 +146,14 @@ class DeviceMemory(Memory):
 
     def has_moved(self, name: str, number: int) -> bool:
         return bool(self._parameters[name].data_ptr() != self._places[name])
+
+    def written(self, number: int, compare: bool) -> Optional[str]:
+        for name, parameter in self._parameters.items():
+            if parameter._version != self._versions[name]:
+                return name
+            if compare and not torch.equal(parameter.detach().cpu(), self._values[number][name]):
+                return name
+        return None
 
     def release(self) -> None:
         self.finish()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
@@ -44,7 +45,10 @@ def named_models(model: Models) -> dict[str, nn.Module]:
 
 
 def why_a_table_is_better(models: Mapping[str, nn.Module], run_file: str) -> str:
-    """Names the largest dense embedding above 64 MB that ps serve: each step moves all of it. Otherwise empty."""
+    """Names the largest dense embedding of which each step moves more than 64 MB between a worker and the ps.
+
+    The values go to the worker and the gradients back. Empty if there is none, or no ps.
+    """
     if not re.search(r"\bnum_ps_tasks:\s*[1-9]", run_file):
         return ""
     trained = [
@@ -53,10 +57,10 @@ def why_a_table_is_better(models: Mapping[str, nn.Module], run_file: str) -> str
         if isinstance(entry.owner, (nn.Embedding, nn.EmbeddingBag)) and entry.tensor.requires_grad
     ]
     size, name = max(trained, default=(0, ""))
-    if size <= 64_000_000:
+    if 2 * size <= 64_000_000:
         return ""
     return (
-        f"{name} has {size / 1e6:.0f} MB, which every step sends to each worker and back; with "
+        f"{name} has {size / 1e6:.0f} MB, which every step sends to each worker, and its gradient back; with "
         "shoal.torch.EmbeddingBag, a table, only the rows of the batch travel"
     )
 
@@ -106,6 +110,12 @@ def check_entries(entries: Sequence[Entry], statistics: Sequence[str]) -> Any:
                 f"the parameter {entry.name} is {tensor.dtype}; parameters are float32: model.float(), and "
                 "torch.autocast for computation in half precision"
             )
+        if isinstance(entry.owner, (nn.Embedding, nn.EmbeddingBag)) and entry.owner.max_norm is not None:
+            raise ProgramError(
+                f"{entry.name} has max_norm={entry.owner.max_norm:g}, so the forward pass would change the parameter, "
+                "which belongs to the run; leave max_norm out and scale the rows that it returns"
+            )
+    _check_memory(parameters)
     devices = {entry.tensor.device for entry in parameters}
     if len(devices) > 1:
         several = ", ".join(sorted(map(str, devices)))
@@ -120,6 +130,79 @@ def check_entries(entries: Sequence[Entry], statistics: Sequence[str]) -> Any:
                 f"statistics names {entry.name}, a {entry.kind} of {entry.tensor.dtype}; it must be float32"
             )
     return devices.pop()
+
+
+def _check_memory(parameters: Sequence[Entry]) -> None:
+    """Parameters that share memory would become independent variables."""
+    spans = sorted(
+        (e.tensor.device.type, e.tensor.data_ptr(), e.tensor.data_ptr() + e.tensor.nbytes, e.name)
+        for e in parameters
+        if e.tensor.is_contiguous() and e.tensor.numel()
+    )
+    for before, after in zip(spans, spans[1:]):
+        if before[0] == after[0] and after[1] < before[2]:
+            raise ProgramError(
+                f"the parameters {before[3]} and {after[3]} share memory; tie them as one parameter: "
+                "decoder.weight = encoder.weight, without .data"
+            )
+
+
+def describe_constants(entries: Sequence[Entry]) -> str:
+    """Returns a hash of the buffers that are not variables, with names of them; all workers must have the same."""
+    constants = [entry for entry in entries if entry.kind == "constant" and not entry.tensor.is_meta]
+    if not constants:
+        return ""
+    value = 0
+    for entry in constants:
+        raw = _bytes_of(entry.tensor.cpu()).numpy().tobytes()
+        value = zlib.crc32(raw, zlib.crc32(entry.name.encode(), value))
+    names = ", ".join(entry.name for entry in constants[:3]) + (", …" if len(constants) > 3 else "")
+    return f" buffers {names} {value:08x}"
+
+
+class BufferCheck:
+    """Finds buffers that change although they are not variables that batches change.
+
+    Writes through buffer.data leave no trace but the values, which are compared until forget_values().
+    """
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._entries = [entry for entry in entries if entry.kind != "parameter"]
+        self._fixed = [entry for entry in self._entries if entry.kind in ("fixed", "constant")]
+        self._versions: dict[str, int] = {}
+        self._values: dict[str, Any] = {}
+
+    def remember(self) -> None:
+        """Takes the present values as those that must stay."""
+        self._versions = {entry.name: entry.tensor._version for entry in self._fixed}
+        self._values = {entry.name: entry.tensor.detach().clone() for entry in self._fixed}
+
+    def forget_values(self) -> None:
+        self._values = {}
+
+    def check(self) -> None:
+        """Raises ProgramError for a buffer that was replaced or has changed."""
+        for entry in self._entries:
+            current: Any = entry.owner._buffers.get(entry.attribute)
+            if current is not entry.tensor:
+                raise ProgramError(
+                    f"the buffer {entry.name} was replaced by another tensor; write into it: buffer.copy_(…)"
+                )
+        for entry in self._fixed:
+            before = self._values.get(entry.name)
+            if entry.tensor._version != self._versions[entry.name] or (
+                before is not None and not _is_equal(entry.tensor, before)
+            ):
+                raise ProgramError(why_not_changed(entry))
+
+
+def _is_equal(a: Any, b: Any) -> bool:
+    """Compares bytes, so that NaN equals itself."""
+    return bool(torch.equal(_bytes_of(a), _bytes_of(b)))
+
+
+def _bytes_of(tensor: Any) -> Any:
+    return tensor.detach().contiguous().reshape(-1).view(torch.uint8)
 
 
 def load_buffers(buffers: Sequence[Entry], values: Mapping[str, Any], step: int, is_first: bool) -> None:

@@ -12,9 +12,8 @@ from typing import Any, Optional, Union
 import numpy as np
 import torch
 from torch.nn.modules.dropout import _DropoutNd
-from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from shoal import optimizers
+from shoal import _protocol, optimizers
 from shoal._metrics import AUC, Metric, Value, add, value_of
 from shoal._rows import Keys, Places
 from shoal._work import FINAL_BYTES
@@ -22,24 +21,29 @@ from shoal.errors import ProgramError
 from shoal.tables import Table
 from shoal.torch import data
 from shoal.torch.convert import TakenOver, from_torch
-from shoal.torch.memory import Memory, Streams, make_memory, tensor_of
+from shoal.torch.guard import check_leaves, refused
+from shoal.torch.memory import Memory, Streams, make_memory, tensor_of, values_of
 from shoal.torch.model import (
+    BufferCheck,
     Models,
     check_entries,
+    describe_constants,
     load_buffers,
     named_models,
     tensors_of,
     why_a_table_is_better,
-    why_not_changed,
 )
 from shoal.torch.rehearsal import Rehearsal
 from shoal.torch.tables import BatchRows, _TableModule, different
 from shoal.torch.values import array_of, mean_of
 from shoal.worker import Variable, Work, Worker
 
-Loss = Any  # A tensor with the mean over the batch or with a value per example, several of them, or a number.
+# A tensor with the mean over the batch or with a value per example, several of them, one for each model, or a number.
+Loss = Any
 
 _KINDS = {"statistic": "assign", "fixed": "frozen"}
+
+_CAREFUL_BATCHES = 3  # The first batches of a process have checks that take long.
 
 
 class Trainer:
@@ -99,6 +103,8 @@ class Trainer:
         self._rehearses = False
         self._runs_backward = False  # The program lets the trainer call backward().
         self._collects = False
+        self._careful = _CAREFUL_BATCHES
+        self._trained: dict[str, Any] = {}
         self._expected: dict[str, int] = {}  # How often a gradient arrives in one backward pass.
 
     @property
@@ -148,6 +154,7 @@ class Trainer:
                 f"keys is a {type(keys).__name__}; it must be a function that returns the keys of a batch, "
                 "{table: keys}"
             )
+        self._check_training_modes()
         reads_ahead = keys is not None
         source = data.Source(train, test, num_workers, prefetch_factor, collate_fn, loader_options, reads_ahead)
         self._source, self._keys_of = source, keys
@@ -173,8 +180,10 @@ class Trainer:
     def step(self, loss: Loss = None, **metrics: Any) -> None:
         """Ends the batch: runs the backward pass and contributes the gradients; in an evaluation it only reports.
 
-        loss: the mean over the batch, or a value per example; several losses are added. If the program has called
-        backward() itself, as with an optimizer, the loss is only reported and the gradients are what it left.
+        loss: the mean over the batch, or a value per example; several losses are added. Of several models
+            {"judge": loss_a, "generator": loss_b} gives each one the gradient of its own loss only.
+            If the program has called backward() itself, as with an optimizer, the loss is only reported and the
+            gradients are what it left: then it must have called backward() for all losses.
         metrics: for each name a value per example, the mean over the batch, or (sum, weight); of an AUC
             (scores, labels).
         """
@@ -184,6 +193,11 @@ class Trainer:
         size = len(work.indices)
         if loss is None and self._covered < size:
             raise ProgramError("step() needs the loss of the batch: trainer.step(loss)")
+        if loss is not None and self._covered == size:
+            raise ProgramError(
+                "step() has got a loss, but the calls of backward() have had all examples of the batch, so it would "
+                "not count; add it to one of theirs and call trainer.step()"
+            )
         if loss is not None:
             self._add(loss, size - self._covered, metrics, may_have_run=self._covered == 0)
         else:
@@ -194,6 +208,12 @@ class Trainer:
         if work.is_training:
             self._contribute(work)
             self._name_next(work)
+            if self._careful:
+                self._careful -= 1
+                if not self._careful:
+                    self._buffer_check.forget_values()
+        else:
+            self._buffer_check.check()
         work.done(self._loss_sum, metrics=self._sums)
         if self._rehearsal is not None and work.is_training:
             self._rehearsal.compare(work, self._loss_sum)
@@ -255,7 +275,10 @@ class Trainer:
         work._look_ahead(item, {table: unique for table, (unique, _) in keys.items()})
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """For programs that had an optimizer; gradients are cleared by step()."""
+        """Clears the gradients, as an optimizer's does. step() has cleared them when a batch begins."""
+        for parameter in self._trained.values():
+            parameter.grad = None
+        self._rows.zero_grad()
 
     def check_determinism(self) -> None:
         """The first batch is computed twice, with another one in between; ProgramError names what differs.
@@ -280,7 +303,7 @@ class Trainer:
             print(f"shoal: warning: {why}", flush=True)
         self._worker.declare(
             variables, tables=self._tables, optimizer=self._optimizer, metrics=self._metrics,
-            computation=computation_of(device), **options,
+            computation=computation_of(device) + describe_constants(self._entries), **options,
         )  # fmt: skip
         self._rows.start(device)
         self._is_trainable = {entry.name: entry.tensor.requires_grad for entry in self._entries}
@@ -299,24 +322,17 @@ class Trainer:
         """Hooks and modes of the models; afterwards the models are as before."""
         hooked = self._trained.items() if self._overlap else ()
         self._hooks = [p.register_post_accumulate_grad_hook(self._make_hook(name)) for name, p in hooked]
-        owned = {id(parameter) for parameter in self._parameters.values()}
-
-        def refuse(optimizer: Any, *_: Any) -> None:
-            if any(id(p) in owned for group in optimizer.param_groups for p in group["params"]):
-                raise ProgramError(
-                    f"{type(optimizer).__name__}.step() would change parameters that belong to the run; replace it by "
-                    "trainer.step(loss)"
-                )
-
-        handles = [*self._hooks, register_optimizer_step_pre_hook(refuse)]
+        self._names = {id(parameter): name for name, parameter in self._trained.items()}
+        self._buffer_check = BufferCheck(self._entries)
         self._modes = [(m, m.training) for model in self._models.values() for m in model.modules()]
         self._paths = [(p + n, m) for p, model in self._models.items() for n, m in model.named_modules()]
         self._is_first = True
         try:
-            yield
+            with refused({id(parameter) for parameter in self._parameters.values()}):
+                yield
         finally:
-            for handle in handles:
-                handle.remove()
+            for hook in self._hooks:
+                hook.remove()
             for module, mode in self._modes:
                 module.training = mode
             assert self._memory is not None
@@ -329,6 +345,8 @@ class Trainer:
     def _begin(self, work: Work) -> None:
         """Gives the models the parameters, buffers, modes and random numbers of a batch."""
         assert self._memory is not None
+        if not self._is_first:  # The program may have changed one after step().
+            self._buffer_check.check()
         self._work = work
         self._covered = 0
         self._loss_sum = 0.0
@@ -338,6 +356,8 @@ class Trainer:
         self._memory.load(work.parameter_set)
         self._rows.begin(work)
         load_buffers(self._buffers, self._values[work.parameter_set], work.step, self._is_first)
+        if self._is_first:
+            self._buffer_check.remember()
         self._is_first = False
         for parameter in self._parameters.values():
             parameter.grad = None
@@ -347,7 +367,6 @@ class Trainer:
                 module.training = wanted
         torch.clear_autocast_cache()
         data.seed_all(work.seed)
-        self._versions = {entry.name: entry.tensor._version for entry in self._buffers}
 
     def _open(self, what: str) -> Work:
         if self._work is None:
@@ -358,7 +377,7 @@ class Trainer:
 
     def _add(self, loss: Loss, examples: int, metrics: dict[str, Any], may_have_run: bool) -> None:
         """Adds a loss over `examples` examples, and runs its backward pass if the program has not."""
-        losses = list(loss) if isinstance(loss, (list, tuple)) else [loss]
+        losses, inputs = self._losses_of(loss)
         means = [mean_of(part, examples) for part in losses]
         work = self._open("step()")
         size = len(work.indices)
@@ -367,7 +386,10 @@ class Trainer:
         self._add_metrics(metrics, examples)
         if not work.is_training:
             return
-        if may_have_run and any(parameter.grad is not None for parameter in self._trained.values()):
+        has_run = may_have_run and any(parameter.grad is not None for parameter in self._trained.values())
+        if self._careful:
+            check_leaves(means, self._names, has_run)
+        if has_run:
             return
         if not any(mean.requires_grad for mean in means):
             raise ProgramError(
@@ -375,16 +397,33 @@ class Trainer:
             )
         self._runs_backward = True
         share = examples / size
-        roots = [mean if share == 1 else mean * share for mean in means if mean.requires_grad]
+        roots = [(mean if share == 1 else mean * share, of) for mean, of in zip(means, inputs) if mean.requires_grad]
         is_whole = self._covered == size
         is_rehearsal = self._rehearsal is not None and self._rehearsal.is_running
         self._collects = is_whole and self._overlap and not is_rehearsal
         try:
-            torch.autograd.backward(roots)
+            if inputs[0] is None:
+                torch.autograd.backward([root for root, _ in roots])
+            else:
+                for number, (root, of) in enumerate(roots):
+                    torch.autograd.backward(root, retain_graph=number + 1 < len(roots), inputs=of)
         finally:
             self._collects = False
         if is_whole and self._fired and not self._expected and not is_rehearsal:
             self._learn_order()
+
+    def _losses_of(self, loss: Loss) -> tuple[list[Any], list[Any]]:
+        """Returns the losses, and for each one the parameters that get its gradient, or None for all."""
+        if not isinstance(loss, Mapping):
+            losses = list(loss) if isinstance(loss, (list, tuple)) else [loss]
+            return losses, [None] * len(losses)
+        for name in loss:
+            if f"{name}." not in self._models:
+                models = ", ".join(prefix[:-1] for prefix in self._models) or "one, without a name"
+                raise ProgramError(f"step() has got a loss for the model {name!r}; the trainer's models are {models}")
+        return list(loss.values()), [
+            [p for path, p in self._trained.items() if path.startswith(f"{name}.")] for name in loss
+        ]
 
     def _learn_order(self) -> None:
         """Called after the first backward pass, when it is known how often and in which order gradients arrive."""
@@ -397,6 +436,8 @@ class Trainer:
 
     def _add_metrics(self, metrics: dict[str, Any], examples: int) -> None:
         for name, value in metrics.items():
+            if isinstance(value, list) and self._worker._metrics.get(name) != _protocol.AUC:
+                value = np.array([float(item) for item in value])  # A value per example; (sum, weight) is a tuple.
             value = tuple(map(array_of, value)) if isinstance(value, (tuple, list)) else array_of(value)
             part = value_of(self._worker._metrics, name, value, examples)
             self._sums[name] = add(self._sums[name], part) if name in self._sums else part
@@ -443,6 +484,16 @@ class Trainer:
         self._rows.contribute()
         self._memory.finish()  # DONE makes the rest final.
 
+    def _check_training_modes(self) -> None:
+        """A model that is in eval mode now would train in it: no dropout, and statistics of batch norm that stay."""
+        for prefix, model in self._models.items():
+            if not model.training and any(p.requires_grad for p in model.parameters()):
+                name = f"the model {prefix[:-1]}" if prefix else "the model"
+                raise ProgramError(
+                    f"{name} is in eval mode, as models of libraries often are at first, and would train in it; call "
+                    "model.train() before trainer.batches(), and then eval() of the parts that must stay in it"
+                )
+
     def _check_modes(self) -> None:
         """In an evaluation: dropout alone may train, as for estimates of uncertainty, which model.train() is not."""
         for path, module in self._paths:
@@ -457,6 +508,12 @@ class Trainer:
         assert self._memory is not None
         if self._taken_over is not None:
             self._taken_over.check()
+        name_of_written = self._memory.written(work.parameter_set, compare=self._careful > 0)
+        if name_of_written is not None:
+            raise ProgramError(
+                f"the program has written into the parameter {name_of_written}; parameters belong to the run, which "
+                "would not see it: compute with other values in the forward pass, or let the loss keep them in bounds"
+            )
         for name, parameter in self._parameters.items():
             if self._memory.has_moved(name, work.parameter_set):
                 raise ProgramError(
@@ -467,20 +524,16 @@ class Trainer:
                 raise ProgramError(
                     f"requires_grad of {name} has changed; freeze parameters before trainer.batches() begins"
                 )
-        for entry in self._buffers:
-            current: Any = entry.owner._buffers.get(entry.attribute)
-            if current is not entry.tensor:
-                raise ProgramError(
-                    f"the buffer {entry.name} was replaced by another tensor; write into it: buffer.copy_(…)"
-                )
-            if entry.kind in ("fixed", "constant") and entry.tensor._version != self._versions[entry.name]:
-                raise ProgramError(why_not_changed(entry))
+        self._buffer_check.check()
 
     # check_determinism()
 
     def _gradients(self) -> dict[str, Any]:
         """Returns the contributions of the batch."""
-        result = {name: torch.zeros_like(p) if p.grad is None else p.grad.clone() for name, p in self._trained.items()}
+        result = {
+            name: torch.zeros_like(p) if p.grad is None else values_of(p.grad).clone()
+            for name, p in self._trained.items()
+        }
         result.update({e.name: e.tensor.clone() for e in self._buffers if e.kind == "statistic"})
         return {name: tensor.cpu().numpy() for name, tensor in result.items()}
 
