@@ -206,7 +206,8 @@ absl::StatusOr<const LoadedBatch*> SteppingTrainer::TakeTrainBatch(const BatchKe
 bool SteppingTrainer::PullRows(const BatchKeys& keys, uint32_t row_set, uint64_t lineage,
                                uint64_t version) {
   const std::vector<ExchangeGroup>& groups = options_.store->groups();
-  if (absl::Status status = options_.replica->rows()->CheckFits(keys); !status.ok()) {
+  const bool is_evaluated = row_set == RowSets::kEvaluationSet;
+  if (absl::Status status = options_.replica->rows()->CheckFits(keys, is_evaluated); !status.ok()) {
     MutexLock lock(&mutex_);
     error_ = std::move(status);
     return false;
@@ -244,7 +245,7 @@ bool SteppingTrainer::PullRows(const BatchKeys& keys, uint32_t row_set, uint64_t
     }
     MutexLock lock(&mutex_);
     if (rows_are_gone_ || !rows_are_late_) {
-      if (options_.metrics != nullptr && row_set != RowSets::kEvaluationSet) {
+      if (options_.metrics != nullptr && !is_evaluated) {
         options_.metrics->row_wait_seconds.Observe(
             absl::ToDoubleSeconds(options_.clock->Now() - begin));
       }

@@ -113,7 +113,9 @@ v1::LoadSlicesRequest PsCommands::LoadRequest() const {
   }
   request.set_checkpoint_root(context_.options.checkpoint_root);
   request.set_token(context_.options.token);
-  if (const uint64_t values = context_.model->initial_values(); values != 0) {
+  // A user's init_from takes the place of the values that a program gives.
+  const uint64_t values = context_.model->initial_values();
+  if (values != 0 && request.run().init_from().empty()) {
     request.mutable_run()->set_init_from(InitialValuesPath(context_.options.run.out(), values));
     for (const v1::VariableSpec& variable : plan.variables) {
       if (!variable.has_table()) continue;  // A program gives no rows.

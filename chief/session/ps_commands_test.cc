@@ -74,6 +74,19 @@ TEST_F(PsCommandsTest, InitialValuesAreThoseOfTheFirstWorkerThatTakesAPlace) {
   EXPECT_THAT(load.run().init_from(), HasSubstr("initial/0000000000000ab1.safetensors"));
 }
 
+TEST_F(PsCommandsTest, InitFromTakesThePlaceOfAProgramsInitialValues) {
+  TrainingSession::Options options = DefaultOptions();
+  options.run.set_init_from("/runs/a/checkpoints/1");
+  session_ = std::make_unique<TrainingSession>(options);
+  b_is_a_table_ = true;
+  initial_values_ = 0xab0;
+  RegisterAll();
+  EXPECT_THAT(Loads(), ElementsAre(0, 1));
+  const auto& load = std::get<v1::LoadSlicesRequest>(last_load_.request);
+  EXPECT_EQ(load.run().init_from(), "/runs/a/checkpoints/1");
+  EXPECT_THAT(load.run().init_map(), IsEmpty());
+}
+
 TEST_F(PsCommandsTest, ACommandWithoutAnAnswerIsRepeatedAfterItsTime) {
   RegisterAll();
   EXPECT_THAT(Loads(), ElementsAre(0, 1));

@@ -149,28 +149,32 @@ std::string ShapeText(absl::Span<const int64_t> shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ","), "]");
 }
 
-// Describes, for an error message, how a variable can keep its initializer.
-std::string LeaveOut(const std::string& variable) {
-  return absl::StrCat("or let it start from its initializer with --init_map='", variable, "='");
+// The variables of a program have no initializers: it writes their first values to a file of its
+// own. Its tables have.
+bool HasInitializer(const v1::RunConfig& run, const v1::VariableSpec& variable) {
+  return variable.has_table() || run.program().file().empty();
 }
 
-absl::Status CheckTable(const GivenTensors& tensors, const std::string& path,
-                        const v1::VariableSpec& variable, const std::string& name) {
-  const uint32_t given = tensors.BucketsOf(name), wanted = variable.table().buckets();
+// Describes, for the end of an error message, how a variable can keep its initializer.
+std::string LeaveOut(const v1::RunConfig& run, const v1::VariableSpec& variable) {
+  if (!HasInitializer(run, variable)) return "";
+  return absl::StrCat(", or let it start from its initializer with --init_map='", variable.name(),
+                      "='");
+}
+
+absl::Status CheckTable(const v1::RunConfig& run, const GivenTensors& tensors,
+                        const std::string& path, const v1::VariableSpec& variable,
+                        const std::string& name) {
+  const bool given = tensors.BucketsOf(name) > 0, wanted = variable.has_table();
   if (given == wanted) return absl::OkStatus();
-  if (given == 0 || wanted == 0) {
-    return Refused(absl::StrCat(path, " has ", name,
-                                given == 0 ? ", which is not a table" : " as a table",
-                                ", variable ", variable.name(), wanted == 0 ? " is not" : " is one",
-                                "; map it to another, ", LeaveOut(variable.name())));
-  }
-  return Refused(absl::StrCat(path, " has table ", name, " of ", given, " buckets, ",
-                              variable.name(), " has ", wanted, "; set table.buckets to ", given,
-                              ", ", LeaveOut(variable.name())));
+  return Refused(absl::StrCat(path, " has ", name, given ? " as a table" : ", which is not a table",
+                              ", variable ", variable.name(), wanted ? " is one" : " is not",
+                              "; map it to another", LeaveOut(run, variable)));
 }
 
-absl::Status CheckTensor(const GivenTensors& tensors, const std::string& path,
-                         const v1::VariableSpec& variable, const std::string& name) {
+absl::Status CheckTensor(const v1::RunConfig& run, const GivenTensors& tensors,
+                         const std::string& path, const v1::VariableSpec& variable,
+                         const std::string& name) {
   const std::vector<int64_t> wanted(variable.shape().begin(), variable.shape().end());
   const std::vector<int64_t>* shape = tensors.ShapeOf(name);
   if (shape == nullptr) {
@@ -179,13 +183,39 @@ absl::Status CheckTensor(const GivenTensors& tensors, const std::string& path,
     if (has_more) names.resize(kMostNamed);
     return Refused(absl::StrCat(path, " has no tensor ", name, " for variable ", variable.name(),
                                 ", but ", absl::StrJoin(names, ", "), has_more ? ", ..." : "",
-                                "; map it with --init_map='", variable.name(), "=NAME', ",
-                                LeaveOut(variable.name())));
+                                "; map it with --init_map='", variable.name(), "=NAME'",
+                                LeaveOut(run, variable)));
   }
-  if (*shape == wanted) return CheckTable(tensors, path, variable, name);
+  if (*shape == wanted) return CheckTable(run, tensors, path, variable, name);
   return Refused(absl::StrCat(path, " has ", name, " ", ShapeText(*shape), ", variable ",
-                              variable.name(), " is ", ShapeText(wanted), "; map it to another, ",
-                              LeaveOut(variable.name())));
+                              variable.name(), " is ", ShapeText(wanted), "; map it to another",
+                              LeaveOut(run, variable)));
+}
+
+// Returns the range [first, end) of a table's `others` buckets that may have keys of bucket
+// `bucket` of `buckets`. A bucket is a range of the 2^32 hashes of keys (SliceTable::BucketOf).
+std::pair<uint32_t, uint32_t> OverlappingBuckets(uint64_t bucket, uint64_t buckets,
+                                                 uint64_t others) {
+  const auto first_hash_of = [buckets](uint64_t b) { return ((b << 32) + buckets - 1) / buckets; };
+  const uint64_t first = (first_hash_of(bucket) * others) >> 32;
+  const uint64_t last = ((first_hash_of(bucket + 1) - 1) * others) >> 32;
+  return {static_cast<uint32_t>(first), static_cast<uint32_t>(last + 1)};
+}
+
+// Sorts rows that have only values, of `dim` floats.
+void SortByKey(size_t dim, BucketRows* rows) {
+  if (std::is_sorted(rows->keys.begin(), rows->keys.end())) return;
+  std::vector<std::pair<uint64_t, size_t>> order;  // the key and its place
+  for (size_t r = 0; r < rows->keys.size(); ++r) order.emplace_back(rows->keys[r], r);
+  std::sort(order.begin(), order.end());
+  std::vector<float> values;
+  values.reserve(rows->rows.size());
+  for (size_t r = 0; r < order.size(); ++r) {
+    rows->keys[r] = order[r].first;
+    const float* const value = rows->rows.data() + order[r].second * dim;
+    values.insert(values.end(), value, value + dim);
+  }
+  rows->rows = std::move(values);
 }
 
 absl::Status NotFinite(const std::string& name) {
@@ -257,7 +287,13 @@ absl::StatusOr<std::unique_ptr<InitialModel>> InitialModel::Open(
       new InitialModel(variables, table, run.seed(), *std::move(tensors)));
   for (const v1::VariableSpec& variable : variables) {
     std::string name = map.Map(variable.name());
-    if (!name.empty()) RETURN_IF_ERROR(CheckTensor(*model->tensors_, path, variable, name));
+    if (!name.empty()) {
+      RETURN_IF_ERROR(CheckTensor(run, *model->tensors_, path, variable, name));
+    } else if (!HasInitializer(run, variable)) {
+      return Refused(absl::StrCat("init_map gives variable ", variable.name(),
+                                  " no tensor, and only the program knows what it starts from; "
+                                  "map it to a tensor"));
+    }
     model->source_.push_back(std::move(name));
   }
   if (model->num_given() > 0) return model;
@@ -284,8 +320,7 @@ absl::Status InitialModel::FillBucket(uint32_t slice, BucketContents* contents) 
   const uint32_t table = table_[slice].variable;
   const std::string& name = source_[table];
   if (name.empty()) return absl::OkStatus();
-  absl::StatusOr<BucketRows> saved =
-      tensors_->ReadBucket(name, slice - table_.first_slice_of(table));
+  absl::StatusOr<BucketRows> saved = ReadRows(slice, name);
   if (!saved.ok()) return Refused(absl::StrCat("table ", name, ": ", saved.status().message()));
   if (!AllFinite(saved->rows.data(), saved->rows.size())) return NotFinite(name);
   BucketRows& rows = contents->rows;
@@ -299,6 +334,37 @@ absl::Status InitialModel::FillBucket(uint32_t slice, BucketContents* contents) 
   rows.keys = std::move(saved->keys);
   rows.touched.assign(rows.keys.size(), 0);
   return absl::OkStatus();
+}
+
+absl::StatusOr<BucketRows> InitialModel::ReadRows(uint32_t slice, const std::string& name) {
+  const uint32_t table = table_[slice].variable;
+  const uint32_t bucket = slice - table_.first_slice_of(table);
+  const uint32_t saved_buckets = tensors_->BucketsOf(name);
+  if (saved_buckets == table_.num_buckets_of(table)) return tensors_->ReadBucket(name, bucket);
+  const auto [first, end] = OverlappingBuckets(bucket, table_.num_buckets_of(table), saved_buckets);
+  const size_t dim = table_.row_elements_of(table);
+  BucketRows found;
+  for (uint32_t b = first; b < end; ++b) {
+    ASSIGN_OR_RETURN(const BucketRows* const rows, ReadSavedBucket(name, b));
+    for (size_t r = 0; r < rows->keys.size(); ++r) {
+      if (table_.BucketOf(table, rows->keys[r]) != slice) continue;
+      found.keys.push_back(rows->keys[r]);
+      const float* const value = rows->rows.data() + r * dim;
+      found.rows.insert(found.rows.end(), value, value + dim);
+    }
+  }
+  SortByKey(dim, &found);
+  return found;
+}
+
+absl::StatusOr<const BucketRows*> InitialModel::ReadSavedBucket(const std::string& name,
+                                                                uint32_t bucket) {
+  if (saved_name_ == name && saved_bucket_ == bucket) return &saved_;
+  saved_name_.clear();
+  ASSIGN_OR_RETURN(saved_, tensors_->ReadBucket(name, bucket));
+  saved_name_ = name;
+  saved_bucket_ = bucket;
+  return &saved_;
 }
 
 }  // namespace shoal

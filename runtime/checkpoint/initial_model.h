@@ -12,6 +12,7 @@
 #include "absl/types/span.h"
 
 #include "runtime/plan/slice_table.h"
+#include "runtime/tables/bucket_rows.h"
 #include "runtime/variables/initial_values.h"
 #include "runtime/variables/slice_source.h"
 
@@ -51,8 +52,9 @@ class InitialModel : public SliceSource {
 
   // DataLoss: a value is not finite.
   absl::Status Fill(uint32_t slice, Contents* contents) override;
-  // Takes the values of a checkpoint's table, which must have the same number of buckets. Slots get
-  // their initial values.
+  // Takes the values of a checkpoint's table, which may have another number of buckets. Slots get
+  // their initial values. If the numbers differ, call it for the buckets of a table in rising
+  // order: it then reads each of the checkpoint's buckets once, and keeps one of them.
   absl::Status FillBucket(uint32_t slice, BucketContents* contents) override;
 
   // Returns how many variables start from the file.
@@ -61,12 +63,20 @@ class InitialModel : public SliceSource {
  private:
   InitialModel(absl::Span<const v1::VariableSpec> variables, const SliceTable& table, uint64_t seed,
                std::unique_ptr<GivenTensors> tensors);
+  // Returns the keys of a bucket that table `name` of the file has, rising, and their values.
+  absl::StatusOr<BucketRows> ReadRows(uint32_t slice, const std::string& name);
+  // Returns a bucket of the file. Valid until the next call.
+  absl::StatusOr<const BucketRows*> ReadSavedBucket(const std::string& name, uint32_t bucket);
 
   InitialValues initial_;
   const SliceTable& table_;
   const std::unique_ptr<GivenTensors> tensors_;
   // The name of the tensor of each variable; empty: the variable has its initializer.
   std::vector<std::string> source_;
+  // The bucket that ReadSavedBucket has read last; the name is empty if there is none.
+  std::string saved_name_;
+  uint32_t saved_bucket_ = 0;
+  BucketRows saved_;
 };
 
 }  // namespace shoal

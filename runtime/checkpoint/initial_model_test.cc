@@ -1,5 +1,7 @@
 #include "runtime/checkpoint/initial_model.h"
 
+#include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +19,7 @@ namespace shoal {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class InitialModelTest : public ::testing::Test {
  protected:
@@ -121,6 +124,21 @@ TEST_F(InitialModelTest, AMisfitIsNamedWithTheRemedy) {
   EXPECT_THAT(Error(), HasSubstr("init_from: text.safetensors"));
 }
 
+TEST_F(InitialModelTest, AVariableOfAProgramNeedsATensorAndATableDoesNot) {
+  run_.mutable_program()->set_file("train.py");
+  run_.add_init_map("item=");
+  variables_.push_back(TestTable());
+  ASSERT_OK_AND_ASSIGN(const auto model, Open());
+  EXPECT_EQ(model->num_given(), 3u);
+  run_.add_init_map("scale=");
+  EXPECT_THAT(Error(), HasSubstr("init_map gives variable scale no tensor, and only the program "
+                                 "knows what it starts from; map it to a tensor"));
+  run_.mutable_init_map()->RemoveLast();
+  variables_[0].set_shape(0, 12);
+  EXPECT_THAT(Error(), HasSubstr(" is [12,7]; map it to another"));
+  EXPECT_THAT(Error(), Not(HasSubstr("initializer")));
+}
+
 TEST_F(InitialModelTest, ATableStartsWithTheRowsOfATable) {
   SaveOptions saved;
   saved.step = 7;
@@ -142,11 +160,59 @@ TEST_F(InitialModelTest, ATableStartsWithTheRowsOfATable) {
     EXPECT_EQ(contents.rows.rows[5], 9);
     EXPECT_TRUE(contents.rows.counted_keys.empty());
   }
-  variables_[3].mutable_table()->set_buckets(4);
-  EXPECT_THAT(Error(), HasSubstr("has table item of 3 buckets, item has 4; set table.buckets to "
-                                 "3, or let it start from its initializer"));
   variables_[3].clear_table();
   EXPECT_THAT(Error(), HasSubstr("has item as a table, variable item is not"));
+  variables_[3] = TestTable();
+  run_.add_init_map("item=dense/b");
+  variables_[3].set_shape(0, 5);
+  EXPECT_THAT(Error(), HasSubstr("has dense/b, which is not a table, variable item is one"));
+}
+
+TEST_F(InitialModelTest, ATableMayHaveAnotherNumberOfBuckets) {
+  SaveOptions saved;
+  saved.step = 7;
+  saved.num_ps = 2;
+  saved.slots = {"m"};
+  saved.with_table = true;
+  ASSERT_OK(SaveTestRun(disk_, "other/checkpoints", saved));
+  std::map<uint64_t, std::vector<float>> rows;  // the values, keyed by key
+  ASSERT_OK_AND_ASSIGN(const auto checkpoint,
+                       Checkpoint::Open(disk_, "other/checkpoints/" + TestName(saved).ToString(),
+                                        Checkpoint::Verify::kIndex));
+  const SliceTable& before = checkpoint->slices();
+  for (uint32_t slice = before.first_slice_of(3); slice < before.size(); ++slice) {
+    const BucketRows bucket = TestRows(before, slice, 7, /*num_slots=*/0);
+    for (size_t r = 0; r < bucket.keys.size(); ++r) {
+      rows[bucket.keys[r]] = {bucket.rows[2 * r], bucket.rows[2 * r + 1], 9, 8};
+    }
+  }
+  EXPECT_EQ(rows.size(), 39u);
+  variables_.push_back(TestTable());
+  for (const uint32_t buckets : {1, 2, 4, 5, 6, 7, 31, 1000}) {
+    variables_[3].mutable_table()->set_buckets(buckets);
+    std::map<uint64_t, std::vector<float>> filled;
+    const uint32_t num_ps = 3;
+    for (uint32_t ps = 0; ps < num_ps; ++ps) {
+      ASSERT_OK_AND_ASSIGN(const auto model, Open());
+      for (uint32_t slice = table_->first_slice_of(3) + ps; slice < table_->size();
+           slice += num_ps) {
+        SliceSource::BucketContents contents;
+        contents.initial_slots = {9, 8};
+        ASSERT_OK(model->FillBucket(slice, &contents));
+        const std::vector<uint64_t>& keys = contents.rows.keys;
+        EXPECT_TRUE(std::is_sorted(keys.begin(), keys.end()));
+        EXPECT_EQ(contents.rows.touched, std::vector<uint32_t>(keys.size(), 0));
+        EXPECT_TRUE(contents.rows.counted_keys.empty());
+        ASSERT_EQ(contents.rows.rows.size(), 4 * keys.size());
+        for (size_t r = 0; r < keys.size(); ++r) {
+          EXPECT_EQ(table_->BucketOf(3, keys[r]), slice);
+          const auto row = contents.rows.rows.begin() + static_cast<ptrdiff_t>(4 * r);
+          EXPECT_TRUE(filled.emplace(keys[r], std::vector<float>(row, row + 4)).second);
+        }
+      }
+    }
+    EXPECT_EQ(filled, rows) << buckets << " buckets";
+  }
 }
 
 TEST_F(InitialModelTest, ARunsDirectoryIsResolvedToItsNewestCheckpoint) {

@@ -269,10 +269,8 @@ absl::Status ValidateProgram(const v1::RunConfig& run) {
         "reads the data itself, but the run has data too; remove data from the run file, and "
         "give the program its arguments behind --");
   }
-  if (!run.init_from().empty() || run.trainable_size() > 0) {
-    return drop(
-        "gives the initial values and says what is frozen; drop init_from and trainable "
-        "and load or freeze in the program");
+  if (run.trainable_size() > 0) {
+    return drop("says what is frozen; drop trainable and freeze in the program");
   }
   if (run.metrics_size() > 0) {
     return drop("declares its own metrics; drop the run's metrics");

@@ -373,6 +373,7 @@ TEST(ValidateTest, AComputeProgramHasModelDataAndDevices) {
   const std::string program = "program { file: '/a/train.py' } ";
   EXPECT_EQ(validate(program), "");
   EXPECT_EQ(validate(program + "data { evaluation_block: 50 }"), "");
+  EXPECT_EQ(validate(program + "init_from: '/b'"), "");
   EXPECT_EQ(validate("program { file: '/a/train.py' python: 'python3.11' args: '-v' }"), "");
   const std::pair<std::string, std::string> cases[] = {
       {"program { python: 'python3' }", "program.file: is empty"},
@@ -382,7 +383,6 @@ TEST(ValidateTest, AComputeProgramHasModelDataAndDevices) {
       {program + "data { directory: '/b' }", "reads the data itself, but the run has data too"},
       {program + "data { format: FORMAT_CSV }", "reads the data itself"},
       {program + "data { train_examples: 100 }", "reads the data itself"},
-      {program + "init_from: '/b'", "gives the initial values"},
       {program + "trainable: 'w'", "says what is frozen"},
       {program + "metrics: 'log_loss'", "declares its own metrics"},
       {program + "deployment { num_clones: 2 }", "chooses its devices"},

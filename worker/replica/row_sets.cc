@@ -1,6 +1,7 @@
 #include "worker/replica/row_sets.h"
 
 #include <algorithm>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 
@@ -14,6 +15,13 @@ namespace {
 
 // The payload of a bucket that a batch touches no row of has no bytes.
 const uint64_t kNoRows = 0;
+
+// The keys that a program asks for in one call have no number.
+std::string DescribeBatch(const BatchKeys& keys, bool is_evaluated) {
+  if (keys.index() < 0) return is_evaluated ? "a block of the test data" : "a batch";
+  return absl::StrCat(is_evaluated ? "block " : "batch ", keys.index(),
+                      is_evaluated ? " of the test data" : "");
+}
 
 }  // namespace
 
@@ -53,7 +61,7 @@ RowSets::RowSets(const ReplicaProgram* program, const SliceTable* table,
   rows_.resize(lookups.size());
 }
 
-absl::Status RowSets::CheckFits(const BatchKeys& keys) const {
+absl::Status RowSets::CheckFits(const BatchKeys& keys, bool is_evaluated) const {
   for (size_t t = 0; t < keys.tables().size(); ++t) {
     const std::vector<uint32_t>& begins = keys.tables()[t].begins;
     uint32_t most = 0;
@@ -62,11 +70,13 @@ absl::Status RowSets::CheckFits(const BatchKeys& keys) const {
     if (bytes <= kDefaultMaxBulkPayloadBytes) continue;
     const uint64_t buckets = begins.size() - 1;
     return absl::FailedPreconditionError(absl::StrCat(
-        "table ", program_.variables()[program_.lookups()[t].table].name(), ": batch ",
-        keys.index(), " has ", most, " keys in one of ", buckets, " buckets; with their rows of ",
-        dim_[t], " numbers they have ", bytes, " bytes, and a message holds ",
-        kDefaultMaxBulkPayloadBytes, "; set the table's buckets to ",
-        buckets * (2 * bytes / kDefaultMaxBulkPayloadBytes + 1), ", or make batch_size smaller"));
+        "table ", program_.variables()[program_.lookups()[t].table].name(), ": ",
+        DescribeBatch(keys, is_evaluated), " has ", most, " keys in one of ", buckets,
+        " buckets; with their rows of ", dim_[t], " numbers they have ", bytes,
+        " bytes, and a message holds ", kDefaultMaxBulkPayloadBytes,
+        "; set the table's buckets to ", buckets * (2 * bytes / kDefaultMaxBulkPayloadBytes + 1),
+        " and continue in a new run with --init_from=DIRECTORY of this run, or make ",
+        is_evaluated ? "data.evaluation_block" : "batch_size", " smaller"));
   }
   return absl::OkStatus();
 }

@@ -33,7 +33,8 @@ class RowSets {
 
   // Returns FailedPrecondition, which names the table and the remedy, if the keys of a bucket do
   // not fit into one message with their rows or gradients. Such keys cannot be prepared or encoded.
-  absl::Status CheckFits(const BatchKeys& keys) const;
+  // `is_evaluated`: they are those of a block of the test data.
+  absl::Status CheckFits(const BatchKeys& keys, bool is_evaluated = false) const;
 
   // Prepares the set for the batch with these keys; with null for no batch, so that pulls ask only
   // for versions. The rows are in the set once every group of buckets has been pulled with pulls().
