@@ -152,15 +152,30 @@ absl::Status CheckMetrics(const v1::ModelDeclaration& model) {
   return absl::OkStatus();
 }
 
+// Returns whether a table of the model has another number of buckets in the checkpoint.
+bool HasOtherBuckets(const v1::ModelDeclaration& model, const v1::Manifest& manifest) {
+  for (const v1::VariableSpec& saved : manifest.variables()) {
+    for (const v1::VariableSpec& variable : model.variables()) {
+      if (saved.name() == variable.name() && saved.has_table() && variable.has_table() &&
+          saved.table().buckets() != variable.table().buckets()) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 absl::Status CheckSavedModel(const v1::RunConfig& run, const v1::ModelDeclaration& model,
                              const v1::Manifest& manifest) {
   const absl::Status status = CheckSameVariables(
       Pointers(manifest.variables()), Pointers(model.variables()), "the checkpoint", "the model");
   if (status.ok()) return status;
-  return absl::FailedPreconditionError(
-      absl::StrCat("--out: ", run.out(), " has the checkpoint of step ", manifest.step(),
-                   " of another model: ", absl::StripSuffix(status.message(), kSameModel),
-                   "; train that model, or give this one --resume=never with another --out"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "--out: ", run.out(), " has the checkpoint of step ", manifest.step(), " of another model: ",
+      absl::StripSuffix(status.message(), kSameModel), "; train that model, or give this one ",
+      HasOtherBuckets(model, manifest)
+          ? absl::StrCat("--init_from=", run.out(), " and another --out")
+          : "--resume=never with another --out"));
 }
 
 absl::Status CheckSameOptimizer(const v1::RunConfig& run, const v1::Manifest& manifest) {
@@ -184,6 +199,19 @@ absl::Status CheckComputeType(const v1::RunConfig& run, bool is_epoch_start,
       absl::StrFormat("compute_dtype is %s (was %s), but the checkpoint is in the middle of an "
                       "epoch, where it cannot change; use --compute_dtype=%s",
                       name(is_bfloat16), name(was_bfloat16), name(was_bfloat16)));
+}
+
+// The rows that a checkpoint does not store follow from the seed.
+absl::Status CheckSeedOfTables(const v1::RunConfig& run, const v1::ModelDeclaration& model,
+                               const v1::Manifest& manifest) {
+  const bool has_tables = std::any_of(model.variables().begin(), model.variables().end(),
+                                      [](const auto& variable) { return variable.has_table(); });
+  if (!has_tables || run.seed() == manifest.seed()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "seed is %d (was %d), but the run has tables, whose rows have initial values that follow "
+      "from the seed; use --seed=%d, or the other seed in a new run with --init_from=%s and "
+      "another --out",
+      run.seed(), manifest.seed(), manifest.seed(), run.out()));
 }
 
 // Returns R of the run file; 0 means R of the checkpoint or, at a first start, the number of
@@ -212,6 +240,7 @@ absl::StatusOr<StepPlan> PlanSteps(const v1::RunConfig& run, const v1::ModelDecl
                         "where it cannot change; use --seed=%d",
                         seed, manifest->seed(), manifest->seed()));
   }
+  RETURN_IF_ERROR(CheckSeedOfTables(run, model, *manifest));
   RETURN_IF_ERROR(CheckComputeType(run, before.IsEpochStart(manifest->step()), *manifest));
   if (old.batch_examples == options.batch_examples &&
       old.replicas_to_aggregate == options.replicas_to_aggregate) {

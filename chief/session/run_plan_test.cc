@@ -113,11 +113,29 @@ v1::ModelDeclaration ModelWithTable() {
   return model;
 }
 
+TEST(RunPlanTest, TheSeedOfARunWithTablesStays) {
+  v1::Manifest manifest = ManifestOf(AdamRun(), ModelWithTable());
+  manifest.set_step(10);
+  v1::RunConfig run = AdamRun();
+  run.set_out("/runs/a");
+  run.set_seed(4);
+  const absl::Status status = PlanRun(run, 1, ModelWithTable(), &manifest).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("seed is 4 (was 1), but the run has tables, whose rows have initial values "
+                        "that follow from the seed; use --seed=1, or the other seed in a new run "
+                        "with --init_from=/runs/a and another --out"));
+  run.set_seed(1);
+  EXPECT_TRUE(PlanRun(run, 1, ModelWithTable(), &manifest).ok());
+}
+
 TEST(RunPlanTest, AnotherSettingOfATableIsNamedWithBothValues) {
   const v1::Manifest manifest = ManifestOf(AdamRun(), ModelWithTable());
   v1::ModelDeclaration other;
+  v1::RunConfig run = AdamRun();
+  run.set_out("/runs/a");
   const auto error = [&] {
-    return std::string(PlanRun(AdamRun(), 1, other, &manifest).status().message());
+    return std::string(PlanRun(run, 1, other, &manifest).status().message());
   };
   const auto changed = [&] {
     other = ModelWithTable();
@@ -125,7 +143,8 @@ TEST(RunPlanTest, AnotherSettingOfATableIsNamedWithBothValues) {
   };
   changed()->mutable_table()->set_buckets(32);
   EXPECT_THAT(error(), HasSubstr("table user: buckets is 16 in the checkpoint and 32 in the model; "
-                                 "train that model, or give"));
+                                 "train that model, or give this one --init_from=/runs/a and "
+                                 "another --out"));
   changed()->mutable_table()->mutable_optimizer()->mutable_sgd();
   EXPECT_THAT(error(), HasSubstr("table user: optimizer is adagrad { epsilon: 0.25 } in the "
                                  "checkpoint and sgd { } in the model"));
