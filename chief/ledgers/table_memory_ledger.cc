@@ -1,6 +1,7 @@
 #include "chief/ledgers/table_memory_ledger.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -23,12 +24,17 @@ constexpr size_t kMostNamed = 3;
 
 std::string InMebibytes(double bytes) { return absl::StrFormat("%.0f MiB", bytes / (1 << 20)); }
 
-// "item with 1200000 rows (310 MiB), user with 40000 rows (12 MiB) and 24 more"
-std::string LargestTables(const v1::PsMemory& memory) {
+std::vector<const v1::PsMemory::Table*> SortBySize(const v1::PsMemory& memory) {
   std::vector<const v1::PsMemory::Table*> tables;
   for (const v1::PsMemory::Table& table : memory.tables()) tables.push_back(&table);
   std::stable_sort(tables.begin(), tables.end(),
                    [](const auto* a, const auto* b) { return a->bytes() > b->bytes(); });
+  return tables;
+}
+
+// "item with 1200000 rows (310 MiB), user with 40000 rows (12 MiB) and 24 more"
+std::string LargestTables(const v1::PsMemory& memory) {
+  const std::vector<const v1::PsMemory::Table*> tables = SortBySize(memory);
   std::vector<std::string> named;
   for (size_t i = 0; i < std::min(kMostNamed, tables.size()); ++i) {
     named.push_back(absl::StrFormat("%s with %d rows (%s)", tables[i]->name(), tables[i]->rows(),
@@ -40,14 +46,6 @@ std::string LargestTables(const v1::PsMemory& memory) {
   return text;
 }
 
-std::string Remedy(const v1::PsMemory& memory) {
-  return absl::StrCat("use more ps (--num_ps_tasks), ",
-                      memory.limit_set_by() == "cluster.ps_memory"
-                          ? "raise --ps_memory"
-                          : "use machines with more memory",
-                      ", or begin a new run whose tables have `expiry` or `admission`");
-}
-
 std::string DescribeUse(const v1::PsMemory& memory) {
   return absl::StrCat(InMebibytes(static_cast<double>(memory.used())), " of the ",
                       InMebibytes(static_cast<double>(memory.limit())), " that ",
@@ -55,6 +53,11 @@ std::string DescribeUse(const v1::PsMemory& memory) {
 }
 
 }  // namespace
+
+void TableMemoryLedger::SetBuckets(uint32_t num_ps, std::map<std::string, uint32_t> buckets) {
+  num_ps_ = num_ps;
+  buckets_ = std::move(buckets);
+}
 
 void TableMemoryLedger::OnReport(absl::Time now, uint32_t ps, uint64_t lineage,
                                  const v1::PsMemory& memory) {
@@ -130,6 +133,23 @@ std::string TableMemoryLedger::Warning() const {
       "ps/%d uses %s: %s; %s. When it is full, the run makes a checkpoint and ends: "
       "%s",
       index, DescribeUse(ps.memory), LargestTables(ps.memory), when, Remedy(ps.memory));
+}
+
+std::string TableMemoryLedger::Remedy(const v1::PsMemory& memory) const {
+  const std::string memory_remedy = memory.limit_set_by() == "cluster.ps_memory"
+                                        ? "raise --ps_memory"
+                                        : "use machines with more memory";
+  const std::vector<const v1::PsMemory::Table*> tables = SortBySize(memory);
+  const auto buckets = tables.empty() ? buckets_.end() : buckets_.find(tables[0]->name());
+  if (buckets == buckets_.end() || buckets->second > num_ps_) {
+    return absl::StrCat("use more ps (--num_ps_tasks), ", memory_remedy,
+                        ", or begin a new run whose tables have `expiry` or `admission`");
+  }
+  return absl::StrFormat(
+      "%s, or begin a new run with --init_from=DIRECTORY of this run, in which table %s has more "
+      "buckets than %d, so that more ps (--num_ps_tasks) can share it, or tables have `expiry` or "
+      "`admission`",
+      memory_remedy, buckets->first, buckets->second);
 }
 
 std::string TableMemoryLedger::WhyFull() const {

@@ -18,6 +18,9 @@ namespace shoal {
 // ps will soon have no room. Single-threaded.
 class TableMemoryLedger {
  public:
+  // Takes the number of ps and the number of buckets of each table, keyed by its name. The remedies
+  // depend on them.
+  void SetBuckets(uint32_t num_ps, std::map<std::string, uint32_t> buckets);
   // Takes a report of a ps that serves `lineage`. A report of another lineage than the one before
   // begins the growth anew, because the ps has loaded other rows.
   void OnReport(absl::Time now, uint32_t ps, uint64_t lineage, const v1::PsMemory& memory);
@@ -62,7 +65,11 @@ class TableMemoryLedger {
   std::vector<v1::GetRunStatusResponse::Table> Tables() const;
   // Returns the ps that has used the largest part of its memory; ps_ is not empty.
   const std::pair<const uint32_t, Ps>& Fullest() const;
+  // Says what a user can do about a ps with this memory.
+  std::string Remedy(const v1::PsMemory& memory) const;
 
+  uint32_t num_ps_ = 0;
+  std::map<std::string, uint32_t> buckets_;  // keyed by table
   std::map<uint32_t, Ps> ps_;
   absl::Time newest_report_ = absl::InfinitePast();
   absl::Time in_line_ = absl::InfinitePast();  // the newest report when a line had the tables

@@ -109,6 +109,20 @@ TEST(TableMemoryLedgerTest, WarnsFromNineTenthsOnWithTheTablesTheTimeAndTheRemed
   EXPECT_EQ(status.memory_warning(), warning);
 }
 
+TEST(TableMemoryLedgerTest, ATableThatMorePsCannotDivideNeedsMoreBuckets) {
+  TableMemoryLedger ledger;
+  ledger.OnReport(kStart, 1, 1, MemoryOf(950, 7000));
+  ledger.SetBuckets(/*num_ps=*/2, {{"item", 3}, {"user", 1}});
+  EXPECT_THAT(ledger.Warning(), HasSubstr("use more ps (--num_ps_tasks), raise --ps_memory, or "));
+  ledger.SetBuckets(/*num_ps=*/2, {{"item", 2}, {"user", 8}});
+  const std::string warning = ledger.Warning();
+  EXPECT_THAT(warning, Not(HasSubstr("use more ps")));
+  EXPECT_THAT(warning,
+              HasSubstr("raise --ps_memory, or begin a new run with --init_from=DIRECTORY of this "
+                        "run, in which table item has more buckets than 2, so that more ps "
+                        "(--num_ps_tasks) can share it, or tables have `expiry` or `admission`"));
+}
+
 TEST(TableMemoryLedgerTest, APsIsFullTwoSecondsBeforeItWouldPassItsLimit) {
   TableMemoryLedger ledger;
   for (int second = 0; second <= 4; ++second) {

@@ -1,8 +1,10 @@
 #include "chief/session/admission.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -182,6 +184,11 @@ absl::Status Admission::CheckModelOrPlan(const v1::RegisterTaskRequest& request)
   context_.model = request.model();
   context_.model->clear_initial_values();  // See TakeInitialValues.
   context_.plan = *std::move(plan);
+  std::map<std::string, uint32_t> buckets;
+  for (const v1::VariableSpec& variable : context_.plan->variables) {
+    if (variable.has_table()) buckets[variable.name()] = variable.table().buckets();
+  }
+  context_.tables.SetBuckets(options.num_ps_tasks, std::move(buckets));
   return absl::OkStatus();
 }
 

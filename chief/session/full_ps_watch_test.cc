@@ -23,8 +23,8 @@ constexpr uint64_t kMebibyte = 1 << 20;
 // A run of four steps.
 class FullPsTest : public TrainingSessionTest {
  protected:
-  // The ps reports that it uses so much of 100 MiB.
-  void BeatWith(uint32_t ps, uint64_t used) {
+  // The ps reports that it uses so much of 100 MiB, half of it for this table.
+  void BeatWith(uint32_t ps, uint64_t used, const std::string& largest_table = "item") {
     v1::HeartbeatRequest request;
     *request.mutable_identity() = IdentityOf(v1::JOB_PS, ps);
     v1::PsMemory* memory = request.mutable_memory();
@@ -32,7 +32,7 @@ class FullPsTest : public TrainingSessionTest {
     memory->set_limit(100 * kMebibyte);
     memory->set_limit_set_by("cluster.ps_memory");
     v1::PsMemory::Table* table = memory->add_tables();
-    table->set_name("item");
+    table->set_name(largest_table);
     table->set_rows(used * 1000);
     table->set_bytes(used / 2 * kMebibyte);
     ASSERT_TRUE(session_->Heartbeat(now_, request).ok());
@@ -118,6 +118,15 @@ TEST_F(FullPsTest, TheLastStepsAreMadeAlthoughAPsIsFull) {
   ManifestIsWritten(manifests_.at(0));
   EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_DONE);
   EXPECT_TRUE(session_->failure().ok()) << session_->failure();
+}
+
+TEST_F(FullPsTest, ATableThatMorePsCannotDivideNeedsMoreBuckets) {
+  b_is_a_table_ = true;
+  StartTraining();
+  BeatWith(1, 91, "b");
+  EXPECT_THAT(session_->Status(now_).memory_warning(),
+              HasSubstr("begin a new run with --init_from=DIRECTORY of this run, in which table b "
+                        "has more buckets than 2"));
 }
 
 // The ps have passed the versions that the chief asked a checkpoint of.
