@@ -3,12 +3,23 @@
 #include <algorithm>
 #include <utility>
 
-namespace shoal {
+#include "proto/v1/variable.pb.h"
 
+namespace shoal {
 namespace {
 
 // The index of the keys of one call: a set that is prepared for them is of no batch.
 constexpr int64_t kPartOfABatch = -1;
+
+InitializerSpec InitializerOf(const v1::VariableSpec& table) {
+  InitializerSpec spec;
+  if (table.initializer().kind() != v1::Initializer::KIND_UNSPECIFIED) {
+    spec.kind = static_cast<InitializerKind>(table.initializer().kind());
+  }
+  spec.a = table.initializer().a();
+  spec.b = table.initializer().b();
+  return spec;
+}
 
 }  // namespace
 
@@ -20,6 +31,7 @@ AskedRows::AskedRows(const ReplicaProgram* program, const SliceTable* slices, Ro
       gradients_(program->lookups().size()) {
   for (const TableLookups& lookup : program->lookups()) {
     dim_.push_back(slices->row_elements_of(lookup.table));
+    initializers_.push_back(InitializerOf(program->variables()[lookup.table]));
   }
 }
 
@@ -58,7 +70,7 @@ void AskedRows::Get(absl::Span<const Request> requests) {
   for (const Request& request : requests) {
     const size_t dim = dim_[request.lookup];
     if (are_gone_) {
-      std::fill_n(request.values, request.keys.size() * dim, 0.0f);
+      FillInitialValues(request);
       continue;
     }
     const float* const values = rows_.values(row_set_, request.lookup);
@@ -68,6 +80,15 @@ void AskedRows::Get(absl::Span<const Request> requests) {
       if (has_ahead_) place = static_cast<size_t>(places_[request.lookup][place]);
       std::copy_n(values + place * dim, dim, request.values + i * dim);
     }
+  }
+}
+
+void AskedRows::FillInitialValues(const Request& request) const {
+  const size_t dim = dim_[request.lookup];
+  for (size_t i = 0; i < request.keys.size(); ++i) {
+    // Nothing comes of these values, so they need not be those of the run's seed.
+    InitializeRange(initializers_[request.lookup], /*seed=*/0, request.keys[i], 0, dim,
+                    request.values + i * dim);
   }
 }
 

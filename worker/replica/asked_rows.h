@@ -9,6 +9,7 @@
 #include "absl/types/span.h"
 
 #include "ml/data/prefetcher.h"
+#include "ml/tensor/initializer.h"
 #include "runtime/plan/batch_key.h"
 #include "runtime/plan/slice_table.h"
 #include "worker/replica/batch_keys.h"
@@ -72,12 +73,15 @@ class AskedRows {
     const float* gradients = nullptr;
   };
 
+  // Sets the values of a request to those that rows may begin with.
+  void FillInitialValues(const Request& request) const;
   // Returns all keys that were asked for with this lookup, rising.
   std::vector<uint64_t> KeysAskedFor(size_t lookup) const;
   void AddGradients(const Asked& asked, const std::vector<uint64_t>& rising);
 
   RowSets& rows_;
-  std::vector<size_t> dim_;  // indexed by lookup
+  std::vector<size_t> dim_;                    // indexed by lookup
+  std::vector<InitializerSpec> initializers_;  // indexed by lookup
   uint32_t epoch_ = 0;
   int64_t index_ = 0;
   uint32_t row_set_ = 0;

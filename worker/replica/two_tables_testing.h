@@ -22,7 +22,7 @@ namespace shoal {
 inline constexpr uint64_t kTestDim = 2;  // Floats of a row.
 
 // A weight "w", which each batch contributes to with a gradient of threes, a table "a" of 4 buckets
-// and a table "b" of 2.
+// and a table "b" of 2. New rows have values from 0.5 to 1.
 class TwoTablesProgram : public ReplicaProgram {
  public:
   const std::vector<v1::VariableSpec>& variables() const override { return variables_; }
@@ -47,7 +47,11 @@ class TwoTablesProgram : public ReplicaProgram {
     spec.set_dtype(v1::DATA_TYPE_FLOAT32);
     spec.set_trainable(true);
     spec.set_update(v1::UPDATE_KIND_OPTIMIZER);
-    if (buckets > 0) spec.mutable_table()->set_buckets(buckets);
+    if (buckets == 0) return spec;
+    spec.mutable_table()->set_buckets(buckets);
+    spec.mutable_initializer()->set_kind(v1::Initializer::KIND_UNIFORM);
+    spec.mutable_initializer()->set_a(0.5);
+    spec.mutable_initializer()->set_b(1);
     return spec;
   }
 
