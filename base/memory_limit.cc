@@ -106,9 +106,9 @@ void LowerToCgroups(const std::string& root, MemoryLimit* limit) {
   }
 }
 
-// Memory that this process uses now.
-uint64_t OwnMemory(const std::string& root) {
-  return Field(ReadText(root + "/proc/self/status"), "VmRSS:").value_or(0) << 10;
+// Returns memory that this process uses now, in bytes: a field of its status.
+uint64_t OwnMemory(const std::string& root, absl::string_view field) {
+  return Field(ReadText(root + "/proc/self/status"), field).value_or(0) << 10;
 }
 
 }  // namespace
@@ -125,9 +125,11 @@ MemoryLimit ReadMemoryLimit(const std::string& root) {
   }
   LowerToCgroups(root, &limit);
   if (limit.available != UINT64_MAX) {
-    limit.available = std::min(limit.available + OwnMemory(root), limit.bytes);
+    limit.available = std::min(limit.available + OwnMemory(root, "VmRSS:"), limit.bytes);
   }
   return limit;
 }
+
+uint64_t ReadAnonymousMemory(const std::string& root) { return OwnMemory(root, "RssAnon:"); }
 
 }  // namespace shoal

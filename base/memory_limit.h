@@ -20,6 +20,10 @@ struct MemoryLimit {
 // memory.max; version 1: memory.limit_in_bytes). `root` is put before every path, for tests.
 MemoryLimit ReadMemoryLimit(const std::string& root = "");
 
+// Returns the bytes of memory that this process alone uses: its heap and stacks, without files and
+// memory that it shares with other processes. 0 if the kernel does not say it.
+uint64_t ReadAnonymousMemory(const std::string& root = "");
+
 }  // namespace shoal
 
 #endif  // SHOAL_BASE_MEMORY_LIMIT_H_

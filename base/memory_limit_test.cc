@@ -42,6 +42,13 @@ TEST_F(MemoryLimitTest, AProcessWithoutCgroupsHasTheMemoryOfTheMachine) {
   EXPECT_EQ(limit.available, (4096 + 10) * kMebibyte);  // Its own memory included.
 }
 
+TEST_F(MemoryLimitTest, TheMemoryOfThisProcessAloneIsThatWithoutFiles) {
+  EXPECT_EQ(ReadAnonymousMemory(root_), 0u) << "the kernel says nothing";
+  Write("/proc/self/status", "VmRSS:\t   10240 kB\nRssAnon:\t    7168 kB\nRssFile:\t    2048 kB\n");
+  EXPECT_EQ(ReadAnonymousMemory(root_), 7 * kMebibyte);
+  EXPECT_GT(ReadAnonymousMemory(), 0u);
+}
+
 TEST_F(MemoryLimitTest, TheTightestCgroupOfVersion2Counts) {
   WriteMachine();
   Write("/proc/self/cgroup", "0::/pods/ps-0/main\n");

@@ -1,5 +1,6 @@
 #include "ps/table_memory.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -56,6 +57,7 @@ void TableMemory::StartLineage(const MemoryNeed& need, const MemoryBounds& bound
 v1::PsMemory TableMemory::Describe(absl::Span<const TableUse> tables) const {
   v1::PsMemory memory;
   const uint64_t available = read_limit_().available;
+  const uint64_t use = read_use_();
   MutexLock lock(&mutex_);
   for (const TableUse& use : tables) {
     if (use.table >= names_.size()) continue;
@@ -66,8 +68,10 @@ v1::PsMemory TableMemory::Describe(absl::Span<const TableUse> tables) const {
     table->set_keys_read(use.keys_read);
     table->set_rows_found(use.rows_found);
   }
-  memory.set_used(others_ + SumBytes(tables));
+  uint64_t used = others_ + SumBytes(tables);
   const MemoryLimit limit = LowerToAvailable(limit_, available);
+  if (limit.set_by != "cluster.ps_memory") used = std::max(used, use);
+  memory.set_used(used);
   memory.set_limit(limit.bytes);
   memory.set_limit_set_by(limit.set_by);
   return memory;

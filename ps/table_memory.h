@@ -51,8 +51,11 @@ class BoundedSlices : public SliceSource {
 class TableMemory {
  public:
   // `read_limit` reads what the kernel allows this process now; other processes change it.
-  explicit TableMemory(std::function<MemoryLimit()> read_limit = [] { return ReadMemoryLimit(); })
-      : read_limit_(std::move(read_limit)) {}
+  // `read_use` reads the bytes that this process has now.
+  explicit TableMemory(
+      std::function<MemoryLimit()> read_limit = [] { return ReadMemoryLimit(); },
+      std::function<uint64_t()> read_use = [] { return ReadAnonymousMemory(); })
+      : read_limit_(std::move(read_limit)), read_use_(std::move(read_use)) {}
 
   // The ps is about to serve other slices, which need `need` without the rows of their tables.
   // `variables` has the names of all variables of the run.
@@ -60,11 +63,13 @@ class TableMemory {
                     std::vector<std::string> variables);
 
   // Describes the memory for the chief. The limit is at most what the ps uses and what is free now:
-  // other processes of the machine, such as other ps, may have taken the rest.
+  // other processes of the machine, such as other ps, may have taken the rest. Where the kernel
+  // sets the limit, the use is at least what the process has, as the kernel counts that.
   v1::PsMemory Describe(absl::Span<const TableUse> tables) const;
 
  private:
   const std::function<MemoryLimit()> read_limit_;
+  const std::function<uint64_t()> read_use_;
   mutable Mutex mutex_;
   uint64_t others_ ABSL_GUARDED_BY(mutex_) = 0;  // bytes that are not of tables
   MemoryLimit limit_ ABSL_GUARDED_BY(mutex_);

@@ -60,7 +60,7 @@ TEST(TableMemoryTest, AReportHasEveryTableAndAddsThemToTheOtherNeeds) {
 // The machine sets the limit of a ps without --ps_memory, and several ps that grow on it share it.
 TEST(TableMemoryTest, TheLimitIsAtMostWhatThePsUsesAndWhatIsFreeWithEachReport) {
   MemoryLimit kernel{1000 * kMebibyte, "the machine", 1000 * kMebibyte};
-  TableMemory memory([&kernel] { return kernel; });
+  TableMemory memory([&kernel] { return kernel; }, [] { return 0; });
   memory.StartLineage(Need(), ComputeMemoryBounds(0, kernel), {"w", "item", "b", "user"});
   EXPECT_EQ(memory.Describe(Tables()).limit(), 1000 * kMebibyte);
   EXPECT_EQ(memory.Describe(Tables()).limit_set_by(), "the machine");
@@ -69,6 +69,23 @@ TEST(TableMemoryTest, TheLimitIsAtMostWhatThePsUsesAndWhatIsFreeWithEachReport) 
   EXPECT_EQ(memory.Describe(Tables()).limit_set_by(), "the free memory of the machine");
   kernel.available = 400 * kMebibyte;
   EXPECT_EQ(memory.Describe(Tables()).limit(), 400 * kMebibyte);
+}
+
+// The kernel kills a ps for what it has, not for what it counts.
+TEST(TableMemoryTest, TheUseIsAtLeastThatOfTheProcessWhereTheKernelSetsTheLimit) {
+  MemoryLimit kernel{1000 * kMebibyte, "the machine", 1000 * kMebibyte};
+  uint64_t use = 80 * kMebibyte;
+  TableMemory memory([&kernel] { return kernel; }, [&use] { return use; });
+  memory.StartLineage(Need(), ComputeMemoryBounds(0, kernel), {"w", "item", "b", "user"});
+  EXPECT_EQ(memory.Describe(Tables()).used(), 81 * kMebibyte);
+  use = 950 * kMebibyte;
+  EXPECT_EQ(memory.Describe(Tables()).used(), 950 * kMebibyte);
+  memory.StartLineage(Need(), BoundsOf(300), {"w", "item", "b", "user"});
+  EXPECT_EQ(memory.Describe(Tables()).limit_set_by(), "cluster.ps_memory");
+  EXPECT_EQ(memory.Describe(Tables()).used(), 81 * kMebibyte);
+  kernel.available = 200 * kMebibyte;
+  EXPECT_EQ(memory.Describe(Tables()).limit_set_by(), "the free memory of the machine");
+  EXPECT_EQ(memory.Describe(Tables()).used(), 950 * kMebibyte);
 }
 
 TEST(TableMemoryTest, AnotherLineageHasOtherNeeds) {
