@@ -130,6 +130,32 @@ TEST(ComputeTablesTest, LooksUpTheRowsOfItsBatches) {
   EXPECT_GT(evaluated.loss_sum, 1000);
 }
 
+TEST(ComputeTablesTest, AProgramMayHaveTablesOnly) {
+  TrainedWithTables with("tables_only"), usual("tables");
+  ASSERT_TRUE(with.trained().status().ok()) << with.trained().status();
+  ASSERT_TRUE(usual.trained().status().ok());
+  const v1::ModelDeclaration& declared = with.trained().inputs().declaration;
+  ASSERT_EQ(declared.variables_size(), 1);
+  EXPECT_EQ(declared.variables(0).name(), "item");
+  EXPECT_EQ(with.trained().WriteInitialValues(), 0u) << "rows have none";
+  for (const int64_t index : {0, 1}) {
+    ASSERT_EQ(with.Train(index), absl::OkStatus());
+    ASSERT_EQ(usual.Train(index), absl::OkStatus());
+    EXPECT_TRUE(with.is_finite);
+    EXPECT_EQ(with.gradients, usual.gradients);
+    double rows = 0;
+    for (const auto& [key, gradient] : with.gradients) {
+      rows += 24.0 * gradient * 10 * static_cast<double>(key);
+    }
+    EXPECT_NEAR(with.loss, rows, 1e-3) << "a bucket carries the report";
+  }
+  LoadedBatch block = with.Begin(0, RowSets::kEvaluationSet);
+  block.num_examples = 50;
+  BatchResult evaluated;
+  ASSERT_TRUE(with.replica().Evaluate(block, 0, &evaluated).ok());
+  EXPECT_GT(evaluated.loss_sum, 1000);
+}
+
 TEST(ComputeTablesTest, RowsThatAreNamedAheadAreThere) {
   TrainedWithTables with("tables_ahead"), usual("tables");
   ASSERT_TRUE(with.trained().status().ok()) << with.trained().status();

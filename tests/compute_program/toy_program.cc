@@ -1,7 +1,8 @@
 // A compute program in C++ (docs/compute_program.md): a linear model of four inputs, computed by
 // hand. In modes that begin with "tables" the loss of example e is larger by the first number of
-// row e % 7 of a table; "tables_ahead" names the keys of an announced batch. Its argument, if any,
-// is the way in which it misbehaves; see compute_program_test.cc.
+// row e % 7 of a table; "tables_ahead" names the keys of an announced batch, and "tables_only" has
+// no variables and no other loss. Its argument, if any, is the way in which it misbehaves; see
+// compute_program_test.cc.
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -86,17 +87,12 @@ class ToyProgram {
     if (type_ == ProgramMessage::kFinish) return 0;
     if (mode_ == "forks" && fork() == 0) pause();
     MapMemory();
-    float* const weights = Contribution(0, kWeights);
-    for (uint32_t i = 0; i < kFeatures; ++i) weights[i] = 0.01f * static_cast<float>(i);
-    Contribution(0, kBias)[0] = mode_ == "bad_initial_value" ? NAN : 0;
-    Contribution(0, kMean)[0] = 0;
-    Contribution(0, kConstant)[0] = 1;
-    Contribution(0, kConstant)[1] = 2;
+    if (!arrays_.empty()) WriteInitialValues();
     { MessageWriter writer(ProgramMessage::kReady, &output_); }
     Send();
     while (Take() && type_ != ProgramMessage::kFinish) {
       if (type_ == ProgramMessage::kAnnounce) continue;
-      Compute(TakeWork());
+      mode_ == "tables_only" ? ComputeRows(TakeWork()) : Compute(TakeWork());
     }
     if (mode_ == "explains_a_refusal") ExplainRefusal();
     if (mode_ == "continues") usleep(2500000);
@@ -179,18 +175,26 @@ class ToyProgram {
     for (uint32_t m = 2; m < others; ++m) writer->Text(absl::StrCat("m", m)).U32(1);
   }
 
+  void DeclareVariables(MessageWriter* writer) const {
+    if (mode_ == "tables_only") {
+      writer->U32(0);
+      return;
+    }
+    writer->U32(kNumVariables);
+    writer->Text("linear.weight").U32(1).U32(2);
+    writer->U64(mode_ == "empty_dimension" ? 0 : 1).U64(kFeatures);
+    writer->Text(mode_ == "one_name_twice" ? "linear.weight" : "linear.bias").U32(1).U32(1).U64(1);
+    writer->Text("input_mean").U32(2).U32(0);
+    writer->Text("constant").U32(mode_ == "unknown_kind" ? 9 : 3).U32(1).U64(2);
+  }
+
   void Declare() {
     {
       MessageWriter writer(ProgramMessage::kDeclare, &output_);
       writer.U64(kTrainExamples).U64(kTestExamples).U64(17).U32(2).Text("toy on a CPU");
       writer.Text(mode_ == "other_settings" ? "out: '/tmp'" : "num_epochs: 2 batch_size: 24");
       DeclareMetrics(&writer);
-      writer.U32(kNumVariables);
-      writer.Text("linear.weight").U32(1).U32(2);
-      writer.U64(mode_ == "empty_dimension" ? 0 : 1).U64(kFeatures);
-      writer.Text(mode_ == "one_name_twice" ? "linear.weight" : "linear.bias").U32(1).U32(1).U64(1);
-      writer.Text("input_mean").U32(2).U32(0);
-      writer.Text("constant").U32(mode_ == "unknown_kind" ? 9 : 3).U32(1).U64(2);
+      DeclareVariables(&writer);
       if (!speaks_version_1_) {
         writer.Text(!has_tables_                  ? ""
                     : mode_ == "tables_named_bad" ? "table { name: 'a/b' dim: 2 }"
@@ -318,6 +322,27 @@ class ToyProgram {
       ++row;
     }
     return loss;
+  }
+
+  void WriteInitialValues() {
+    float* const weights = Contribution(0, kWeights);
+    for (uint32_t i = 0; i < kFeatures; ++i) weights[i] = 0.01f * static_cast<float>(i);
+    Contribution(0, kBias)[0] = mode_ == "bad_initial_value" ? NAN : 0;
+    Contribution(0, kMean)[0] = 0;
+    Contribution(0, kConstant)[0] = 1;
+    Contribution(0, kConstant)[1] = 2;
+  }
+
+  // Computes a batch without variables.
+  void ComputeRows(const Work& work) {
+    const double loss = LookUpRows(work);
+    const auto count = static_cast<double>(work.examples.size());
+    {
+      MessageWriter writer(ProgramMessage::kDone, &output_);
+      writer.U64(work.number).F64(loss).F64(0).F64(count).F64(0).F64(count);
+      AddHistogram({}, &writer);
+    }
+    Send();
   }
 
   void Compute(const Work& work) {

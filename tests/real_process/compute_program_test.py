@@ -2,6 +2,7 @@
 import os
 import pathlib
 import signal
+import struct
 import subprocess
 import tempfile
 import time
@@ -119,6 +120,27 @@ def a_program_with_a_table_has_the_same_rows_with_any_tasks_and_kills():
             assert set(results[-1][1]) == {"item.keys.npy", "item.values.npy"}, results[-1][1].keys()
             assert results[-1] == results[0], tasks
     assert len(results[0][1]["item.keys.npy"]) == 128 + 7 * 8
+
+
+def row_values(run):
+    """Key -> the bytes of its row."""
+    rows = rows_of(run)
+    keys = struct.unpack("<7Q", rows["item.keys.npy"][128:])
+    values = rows["item.values.npy"][128:]
+    return {key: values[8 * i : 8 * i + 8] for i, key in enumerate(keys)}
+
+
+def a_table_of_a_program_continues_in_other_buckets():
+    for mode in ("tables", "tables_only"):
+        with ProgramRun("--num_ps_tasks=2", "--num_replicas=2", mode=mode) as first, \
+                tempfile.TemporaryDirectory() as directory:
+            first.finish()
+            file = pathlib.Path(directory) / "run.textproto"
+            file.write_text("table { name: 'item' dim: 2 buckets: 3 optimizer { sgd { learning_rate: 1e-30 } } }\n")
+            with ProgramRun(f"--run={file}", "--num_ps_tasks=3", "--num_replicas=1", f"--init_from={first.out}",
+                            mode=mode) as second:
+                second.finish()
+                assert row_values(second) == row_values(first), mode
 
 
 def no_process_of_a_program_outlives_its_worker():
@@ -274,7 +296,8 @@ def programs_are_validated_with_the_run():
 if __name__ == "__main__":
     cluster.main([trains_with_its_own_settings, learns, any_number_of_tasks_gives_the_same_bytes,
                   a_killed_program_changes_nothing,
-                  a_program_with_a_table_has_the_same_rows_with_any_tasks_and_kills, no_process_of_a_program_outlives_its_worker,
+                  a_program_with_a_table_has_the_same_rows_with_any_tasks_and_kills,
+                  a_table_of_a_program_continues_in_other_buckets, no_process_of_a_program_outlives_its_worker,
                   a_stop_of_all_processes_makes_a_checkpoint, asynchronous, asynchronous_with_kills,
                   is_refused_before_anything_starts, fails_after_the_usual_restarts,
                   ends_with_the_code_of_an_error_that_a_restart_does_not_mend,

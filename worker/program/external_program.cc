@@ -153,6 +153,10 @@ absl::Status ExternalProgram::MakeReady(const BatchPlan& train_plan,
   return TalkWhileIn(Phase::kReady, ready_deadline_, [](uint32_t) {});
 }
 
+uint32_t ExternalProgram::ParameterSetOf(absl::Span<const float* const> parameters) const {
+  return num_arrays() > 0 && parameters[0] == memory_->parameters(1, 0) ? 1 : 0;
+}
+
 absl::StatusOr<std::vector<absl::Span<const float>>> ExternalProgram::InitialValues() const {
   std::vector<absl::Span<const float>> values;
   for (uint32_t v = 0; v < num_arrays(); ++v) {
@@ -399,7 +403,7 @@ absl::Status ExternalProgram::Train(const TrainArguments& arguments, BatchResult
   work.step = step_;
   work.batch = {batch.epoch, static_cast<uint64_t>(batch.index)};
   work.seed = SeedOfBatch(options_.welcome.seed, work.batch.epoch, work.batch.index);
-  work.parameter_set = arguments.parameters[0] == memory_->parameters(1, 0) ? 1 : 0;
+  work.parameter_set = ParameterSetOf(arguments.parameters);
   for (uint32_t v = 0; v < num_arrays(); ++v) {
     if (arguments.contributions[v] == memory_->contributions(1, v)) work.contribution_set = 1;
   }
@@ -432,7 +436,7 @@ absl::Status ExternalProgram::Evaluate(const LoadedBatch& batch,
   work.evaluates = true;
   work.batch = {0, static_cast<uint64_t>(batch.index)};
   work.seed = SeedOfBatch(options_.welcome.seed, UINT64_MAX, work.batch.index);
-  work.parameter_set = parameters[0] == memory_->parameters(1, 0) ? 1 : 0;
+  work.parameter_set = ParameterSetOf(parameters);
   work.examples = examples_;
   is_evaluating_ = true;
   RETURN_IF_ERROR(CheckIdle());

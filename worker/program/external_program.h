@@ -120,6 +120,8 @@ class ExternalProgram : public ReplicaProgram {
 
   // The number of variables that are not tables. They come first.
   size_t num_arrays() const { return declaration().variables.size(); }
+  // Returns the set that these are; 0 if there are none.
+  uint32_t ParameterSetOf(absl::Span<const float* const> parameters) const;
   // Talks with the program until it has computed its work.
   absl::Status TalkUntilDone(absl::FunctionRef<void(uint32_t)> on_final);
   // Gives the program the rows that it asks for.

@@ -106,7 +106,7 @@ TEST(ProgramConversationTest, RefusesDeclarationsBeyondTheLimits) {
   }
   declared = {};
   declared.variables = {};
-  ExpectRefused(declared, "declares 0 variables");
+  ExpectRefused(declared, "declares 0 variables and no table");
   declared.variables = {{"w", 3, {}}};
   ExpectRefused(declared, "none of its variables is TRAINABLE");
   declared.variables = {{"w", 1, {}}, {"w", 1, {}}};

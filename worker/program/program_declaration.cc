@@ -125,20 +125,32 @@ absl::StatusOr<v1::VariableSpec> TakeVariable(std::set<std::string>* names, Mess
 absl::Status TakeVariables(MessageReader* reader, std::set<std::string>* names,
                            std::vector<v1::VariableSpec>* variables) {
   const uint32_t count = reader->U32();
-  if (!reader->ok() || count == 0 || count > kMaxVariables) {
-    return Refused("it declares ", count, " variables; 1 to ", kMaxVariables, " are possible");
+  if (!reader->ok() || count > kMaxVariables) {
+    return Refused("it declares ", count, " variables; at most ", kMaxVariables, " are possible");
   }
   uint64_t elements = 0;
-  bool is_trainable = false;
   for (uint32_t v = 0; v < count; ++v) {
     ASSIGN_OR_RETURN(v1::VariableSpec variable, TakeVariable(names, reader));
     elements += NumElements(variable);
     if (elements > kMaxElementsInAll) return Refused("its variables have more than 2^42 elements");
-    is_trainable = is_trainable || variable.trainable();
     variables->push_back(std::move(variable));
   }
-  return is_trainable ? absl::OkStatus()
-                      : Refused("none of its variables is TRAINABLE; there is nothing to train");
+  return absl::OkStatus();
+}
+
+absl::Status CheckTrains(const ProgramDeclaration& declaration) {
+  const std::vector<v1::VariableSpec>& variables = declaration.variables;
+  if (!declaration.tables.empty() ||
+      std::any_of(variables.begin(), variables.end(),
+                  [](const v1::VariableSpec& variable) { return variable.trainable(); })) {
+    return absl::OkStatus();
+  }
+  if (variables.empty()) {
+    return Refused("it declares 0 variables and no table; there is nothing to train");
+  }
+  return Refused(
+      "none of its variables is TRAINABLE, and it has no table; there is nothing to "
+      "train");
 }
 
 absl::StatusOr<v1::RunConfig> ParseSettings(const std::string& text) {
@@ -234,6 +246,7 @@ absl::StatusOr<ProgramDeclaration> DecodeDeclaration(absl::string_view payload, 
     ASSIGN_OR_RETURN(declaration.tables, ParseTables(tables, &names));
   }
   if (!reader.is_at_end()) return Refused("its declaration has bytes behind its end");
+  RETURN_IF_ERROR(CheckTrains(declaration));
   return declaration;
 }
 

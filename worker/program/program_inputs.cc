@@ -176,6 +176,7 @@ absl::StatusOr<uint64_t> WriteInitialValues(const ExternalProgram& program, uint
                                             const std::string& run_directory,
                                             FileSystem* file_system) {
   ASSIGN_OR_RETURN(const std::vector<absl::Span<const float>> values, program.InitialValues());
+  if (values.empty()) return 0;  // Rows start from their initializers.
   SafetensorsHeader header;
   uint64_t offset = 0;
   for (size_t v = 0; v < values.size(); ++v) {
