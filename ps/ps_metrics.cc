@@ -68,9 +68,11 @@ void CollectTables(const v1::PsMemory& memory, MetricPage* page) {
     add_reads("stored", table.rows_found());
     add_reads("initial", table.keys_read() - table.rows_found());
   }
-  page->AddGauge("shoal_ps_memory_used_bytes",
-                 "Memory that this ps needs with its rows as they are, a checkpoint included.",
-                 static_cast<double>(memory.used()));
+  page->AddGauge(
+      "shoal_ps_memory_used_bytes",
+      "Memory that this ps needs with its rows as they are, a checkpoint included; where "
+      "the kernel sets the limit, at least what its process has.",
+      static_cast<double>(memory.used()));
   page->AddGauge("shoal_ps_memory_limit_bytes",
                  "Memory that this ps may use; the run ends before it needs more.",
                  static_cast<double>(memory.limit()));
