@@ -140,8 +140,9 @@ absl::Status CheckConfig(const v1::ModelConfig& config) {
     return absl::InvalidArgumentError("model.label_smoothing: must be in [0, 1]");
   }
   if (config.has_width_multiplier() &&
-      !(config.width_multiplier() > 0 && config.width_multiplier() <= 16)) {
-    return absl::InvalidArgumentError("model.width_multiplier: must be a number in (0, 16]");
+      !(config.width_multiplier() > 0 && config.width_multiplier() <= zoo::kMostWidthMultiplier)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "model.width_multiplier: must be above 0 and at most ", zoo::kMostWidthMultiplier));
   }
   return absl::OkStatus();
 }

@@ -10,6 +10,9 @@
 
 namespace shoal::zoo {
 
+// The largest width_multiplier of a model; all of them are above 0.
+inline constexpr double kMostWidthMultiplier = 16;
+
 struct ModelOptions {
   int64_t classes = 1000;
   double weight_decay = 0;
@@ -32,6 +35,8 @@ struct Model {
   // none.
   const char* features = nullptr;
   const char* tables = nullptr;
+  // The run file may scale the numbers of channels (width_multiplier).
+  bool has_width_multiplier = false;
 
   // Returns the name of the loss of a run file that names none.
   const char* loss() const {

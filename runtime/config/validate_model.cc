@@ -12,6 +12,7 @@
 
 #include "base/status_macros.h"
 #include "ml/nn/feature_names.h"
+#include "ml/nn/zoo_layers.h"
 #include "proto/v1/model_config.pb.h"
 #include "runtime/config/nearest_name.h"
 #include "runtime/config/rule.h"
@@ -183,8 +184,14 @@ absl::Status ValidateModel(const v1::ModelConfig& model) {
   RETURN_IF_ERROR(CheckKnown("model.loss", model.loss(), KnownLosses()));
   RETURN_IF_ERROR(CheckRange("model.label_smoothing", model.label_smoothing(), 0, 1));
   if (model.has_width_multiplier()) {
-    RETURN_IF_ERROR(CheckPositive("model.width_multiplier", model.width_multiplier()));
-    if (!absl::StartsWith(model.name(), "mobilenet_v2")) {
+    if (!(model.width_multiplier() > 0 && model.width_multiplier() <= zoo::kMostWidthMultiplier)) {
+      return InvalidField(
+          "model.width_multiplier",
+          absl::StrCat("must be a number above 0 and at most ", zoo::kMostWidthMultiplier, ", is ",
+                       model.width_multiplier()));
+    }
+    const zoo::Model* named = zoo::Find(model.name());
+    if (named == nullptr || !named->has_width_multiplier) {
       return InvalidField("model.width_multiplier", "is for the mobilenet_v2 models only; drop it");
     }
   }
