@@ -15,6 +15,7 @@
 #include "runtime/plan/step_plan.h"
 #include "runtime/variables/initial_values.h"
 #include "runtime/variables/slice_store.h"
+#include "runtime/variables/slice_store_testing.h"
 
 namespace shoal {
 namespace {
@@ -104,8 +105,8 @@ class PartitionedStoreTest : public testing::Test {
 
 TEST_F(PartitionedStoreTest, StagingIsDivided) {
   Load(true);
-  EXPECT_EQ(store_->part(0).free_staging_bytes(), 64u);
-  EXPECT_EQ(store_->part(1).free_staging_bytes(), 64u);
+  EXPECT_EQ(SliceStorePeer::FreeStagingBytes(store_->part(0)), 64u);
+  EXPECT_EQ(SliceStorePeer::FreeStagingBytes(store_->part(1)), 64u);
 }
 
 TEST_F(PartitionedStoreTest, AWithheldBatchIsHadByAllOnlyIfAllPartsHaveIt) {

@@ -65,8 +65,6 @@ absl::Span<const uint32_t> SliceStore::owned() const { return owned_; }
 bool SliceStore::Owns(uint32_t slice) const {
   return slice < index_of_.size() && index_of_[slice] != kNotHere;
 }
-uint64_t SliceStore::free_staging_bytes() const { return staging_.free_bytes(); }
-
 std::vector<std::string> SliceStore::slot_names(uint32_t slice) const {
   std::vector<std::string> names;
   if (GetState(slice).bucket != nullptr) {

@@ -106,8 +106,8 @@ struct CutAnswer {
 // A bucket of a table is a slice whose value is read by keys (ReadRows) and whose contributions
 // have kind kRows; everything else applies to it as well.
 //
-// For one thread at a time (a ps guards it with a mutex). It does not allocate in a steady state.
-// Its VersionBufferRefs may be read and dropped on any thread. The caller has checked identities,
+// Not thread-safe (a ps guards it with a mutex). It does not allocate in a steady state. Its
+// VersionBufferRefs may be read and dropped on any thread. The caller has checked identities,
 // lineage, ownership of the slice, and checksums; this class checks lengths and finiteness.
 class SliceStore {
  public:
@@ -143,8 +143,6 @@ class SliceStore {
   // SYNC: returns false while Push would return kBusy. Otherwise reserves room for the contribution
   // until it arrives or is not needed any more, and returns true. `push.data` is not read.
   bool MakeRoom(const SlicePush& push);
-  // For tests: returns the free bytes of the memory for contributions out of order.
-  uint64_t free_staging_bytes() const;
 
   // SYNC: returns the value of exactly this version.
   PullAnswer TryPull(uint32_t slice, uint64_t version) const;
@@ -183,6 +181,8 @@ class SliceStore {
   void TakeEvents(SliceStoreEvents* events);
 
  private:
+  friend class SliceStorePeer;
+
   SliceStore(const SliceStoreOptions& options, const SliceTable& table);
   StoreSlice& GetState(uint32_t slice) const { return *states_[index_of_[slice]]; }
   bool HasBatch(const StoreSlice& state, const BatchKey& batch) const;

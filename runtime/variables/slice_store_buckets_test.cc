@@ -118,7 +118,7 @@ TEST(SliceStoreBucketsTest, ContributionsBeforeTheirTurnUseTheStagingMemory) {
   TableUnderTest t(options, {0, 0, 1000, 1, 3});
   const uint64_t a = t.KeyOf(1);
   EXPECT_EQ(t.PushRows(1, 0, 2, {{a, 1}}), PushOutcome::kAccepted);
-  EXPECT_EQ(t.store->free_staging_bytes(), 0u);
+  EXPECT_EQ(SliceStorePeer::FreeStagingBytes(*t.store), 0u);
   EXPECT_EQ(t.PushRows(1, 0, 1, {{a, 1}}), PushOutcome::kBusy);
   EXPECT_EQ(t.PushRows(1, 0, 0, {{a, 1}}), PushOutcome::kAccepted);
   EXPECT_EQ(t.PushRows(1, 0, 1, {{a, 4}}), PushOutcome::kAccepted);

@@ -133,11 +133,11 @@ TEST(SliceStoreSyncTest, PushesThatAreOutOfOrderNeedCredit) {
   options.staging_bytes = 64;
   StoreUnderTest t({SpecOf("v", 16)}, options, {0, 0, 1000, 1, 4});
   EXPECT_EQ(t.Push(0, 0, 2, 1), PushOutcome::kAccepted);
-  EXPECT_EQ(t.store->free_staging_bytes(), 0u);
+  EXPECT_EQ(SliceStorePeer::FreeStagingBytes(*t.store), 0u);
   EXPECT_EQ(t.Push(0, 0, 1, 1), PushOutcome::kBusy);
   EXPECT_EQ(t.Push(0, 0, 0, 1), PushOutcome::kAccepted);
   EXPECT_EQ(t.Push(0, 0, 1, 1), PushOutcome::kAccepted) << "it is the lowest missing one now";
-  EXPECT_EQ(t.store->free_staging_bytes(), 64u);
+  EXPECT_EQ(SliceStorePeer::FreeStagingBytes(*t.store), 64u);
 }
 
 TEST(SliceStoreSyncTest, RoomThatWasAskedForIsKeptUntilTheContributionHasCome) {
@@ -152,10 +152,10 @@ TEST(SliceStoreSyncTest, RoomThatWasAskedForIsKeptUntilTheContributionHasCome) {
     return t.store->MakeRoom(push);
   };
   EXPECT_TRUE(make_room(0)) << "the lowest missing one needs none";
-  EXPECT_EQ(t.store->free_staging_bytes(), 64u);
+  EXPECT_EQ(SliceStorePeer::FreeStagingBytes(*t.store), 64u);
   EXPECT_TRUE(make_room(2));
   EXPECT_TRUE(make_room(2)) << "the same room";
-  EXPECT_EQ(t.store->free_staging_bytes(), 0u);
+  EXPECT_EQ(SliceStorePeer::FreeStagingBytes(*t.store), 0u);
   EXPECT_FALSE(make_room(3));
   EXPECT_EQ(t.Push(0, 0, 3, 1), PushOutcome::kBusy);
   EXPECT_EQ(t.Push(0, 0, 2, 1), PushOutcome::kAccepted);
@@ -164,7 +164,7 @@ TEST(SliceStoreSyncTest, RoomThatWasAskedForIsKeptUntilTheContributionHasCome) {
   EXPECT_EQ(t.Push(0, 0, 1, 1), PushOutcome::kAccepted);
   EXPECT_TRUE(make_room(3)) << "it is next";
   EXPECT_EQ(t.Push(0, 0, 3, 1), PushOutcome::kAccepted);
-  EXPECT_EQ(t.store->free_staging_bytes(), 64u);
+  EXPECT_EQ(SliceStorePeer::FreeStagingBytes(*t.store), 64u);
 }
 
 TEST(SliceStoreSyncTest, UnusedRoomIsFreeWhenTheTurnIsOver) {
@@ -178,14 +178,14 @@ TEST(SliceStoreSyncTest, UnusedRoomIsFreeWhenTheTurnIsOver) {
     push.bytes = 64;
     EXPECT_TRUE(t.store->MakeRoom(push));
   }
-  EXPECT_EQ(t.store->free_staging_bytes(), 0u);
+  EXPECT_EQ(SliceStorePeer::FreeStagingBytes(*t.store), 0u);
   EXPECT_EQ(t.Push(0, 0, 0, 1), PushOutcome::kAccepted);
   EXPECT_EQ(t.Push(0, 0, 1, 1), PushOutcome::kAccepted);
-  EXPECT_EQ(t.store->free_staging_bytes(), 64u);
+  EXPECT_EQ(SliceStorePeer::FreeStagingBytes(*t.store), 64u);
   t.store->Withhold(t.plan.BatchAt(0, 2), 1);
   t.store->Decide(t.plan.BatchAt(0, 2), 1, /*skip=*/true);
   EXPECT_EQ(t.store->newest_version(0), 1u);
-  EXPECT_EQ(t.store->free_staging_bytes(), 128u);
+  EXPECT_EQ(SliceStorePeer::FreeStagingBytes(*t.store), 128u);
 }
 
 TEST(SliceStoreSyncTest, NoSliceTakesAWithheldBatchUntilTheDecision) {

@@ -25,6 +25,13 @@ inline v1::VariableSpec SpecOf(const std::string& name, int64_t elements,
   return spec;
 }
 
+// Reads the private state of a store.
+class SliceStorePeer {
+ public:
+  // Returns the free bytes of the memory for contributions out of order.
+  static uint64_t FreeStagingBytes(const SliceStore& store) { return store.staging_.free_bytes(); }
+};
+
 // Fills every slice with one number.
 class ConstantSource : public SliceSource {
  public:
