@@ -108,10 +108,10 @@ class Chief {
   };
   Outcome outcome() const;
 
-  // The calls of proto/v1/chief_service.proto; GrpcChiefService has what calls them. RegisterFor is
-  // RegisterTask for a caller that may disconnect: the call may wait for a place to become free,
-  // and it registers no task, and returns CANCELLED, once `is_gone` returns true. `is_gone` is
-  // called often, with locks held.
+  // The calls of proto/v1/chief_service.proto. GrpcChiefService calls these functions when a
+  // request arrives. RegisterFor is RegisterTask for a caller that may disconnect: the call may
+  // wait for a place to become free, and it registers no task, and returns CANCELLED, once
+  // `is_gone` returns true. `is_gone` is called often, with locks held.
   absl::Status RegisterFor(const std::function<bool()>& is_gone,
                            const v1::RegisterTaskRequest& request,
                            v1::RegisterTaskResponse* response);

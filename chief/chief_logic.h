@@ -20,8 +20,8 @@ namespace shoal {
 // Makes all decisions of a chief. It has a TrainingSession and the calls that wait at the chief. It
 // decides what to do when a command is answered or fails, when the recorder has written a record,
 // and when the chief has finished. It has no thread, lock, socket, file or clock: Chief drives it
-// in a process, and a test may drive it instead. For one thread at a time. `now` comes from one
-// clock and never goes back.
+// in a process, and a test may drive it instead. Not thread-safe. `now` comes from one clock and
+// never goes back.
 //
 // A driver calls Tick often. If much more time passes between two calls, the process was stopped or
 // its machine suspended, and messages have waited in sockets meanwhile. The session's clock leaves

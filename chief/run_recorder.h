@@ -122,8 +122,8 @@ class RunRecorder : public SessionRecorder {
   bool has_whole_window_ ABSL_GUARDED_BY(mutex_) = false;
   double rate_ ABSL_GUARDED_BY(mutex_) = 0;       // Examples per second.
   double step_rate_ ABSL_GUARDED_BY(mutex_) = 0;  // Steps per second.
-  std::string metrics_failure_
-      ABSL_GUARDED_BY(mutex_);  // The reason why lines wait; empty: they do not.
+  // The reason why lines wait; empty: they do not.
+  std::string metrics_failure_ ABSL_GUARDED_BY(mutex_);
   std::string metric_warnings_ ABSL_GUARDED_BY(mutex_);  // A line for each metric in warned_.
   absl::Time checkpoint_time_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   uint64_t examples_ ABSL_GUARDED_BY(mutex_) = 0;  // The sum of examples over all valid lines.

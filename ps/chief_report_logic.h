@@ -30,7 +30,8 @@ namespace shoal {
 // wait, or the chief refuses a report for too long, this ps fails, and a fresh process takes its
 // place.
 //
-// Single-threaded: (now, event or answer) in, the next call out. One call is under way at a time.
+// Not thread-safe. It takes (now, event or answer) and returns the next call. One call is under way
+// at a time.
 class ChiefReportLogic {
  public:
   struct Options {

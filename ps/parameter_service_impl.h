@@ -19,7 +19,8 @@
 
 namespace shoal {
 
-// The calls of parameter_service.proto; GrpcParameterService has what calls them. Thread-safe.
+// The calls of parameter_service.proto. GrpcParameterService calls these functions when a request
+// arrives. Thread-safe.
 class ParameterServiceImpl {
  public:
   struct Options {

@@ -35,7 +35,7 @@ namespace shoal {
 // writes cut 8, cut 12 waits and cut 16 arrives; 12 is dropped, because 16 is divisible by a higher
 // power of two. A single ps keeps the later cut.
 //
-// A state machine for one thread at a time. It neither writes files nor makes calls itself.
+// A state machine that neither writes files nor makes calls itself. Not thread-safe.
 class SnapshotQueue {
  public:
   explicit SnapshotQueue(uint32_t ps_index);

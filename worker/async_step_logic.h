@@ -74,8 +74,8 @@ struct AsyncAction {
 // batches that this ps has lost. Two sets of parameters alternate, so that pulled values never
 // change during a computation.
 //
-// One thread at a time. It has no clock and no threads. Call Next again when an action has been
-// executed (kLease, kPull: started) until it returns kWait, and after every On... call.
+// Not thread-safe. It has no clock and no threads. Call Next again when an action has been executed
+// (kLease, kPull: started) until it returns kWait, and after every On... call.
 class AsyncStepLogic {
  public:
   struct Options {

@@ -38,8 +38,8 @@ class AsyncTrainer : public SteppingTrainer {
 
   // One entry per group: the contributions that the current exchange pushes.
   std::vector<std::vector<const void*>> pushed_data_;
-  bool must_prepare_rows_ =
-      false;            // True before the first group of buckets of this batch is pulled.
+  // True before the first group of buckets of this batch is pulled.
+  bool must_prepare_rows_ = false;
   AsyncAction action_;  // The action being executed; only the thread of Run changes it.
   AsyncStepLogic logic_ ABSL_GUARDED_BY(mutex_);
   uint64_t view_ ABSL_GUARDED_BY(mutex_) = 0;     // the view that the store knows

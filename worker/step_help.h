@@ -31,7 +31,7 @@ namespace shoal {
 // was useful does not count, so that a slow worker does not become the measure; a step in which
 // help was useless counts.
 //
-// One thread at a time; it has no clock.
+// Not thread-safe; it has no clock.
 class StepHelp {
  public:
   // The worker's place in the run's view, and the step's number of positions.

@@ -357,8 +357,9 @@ void SyncStepLogic::TakeOutcomes(Ticket& ticket, const ExchangeResult& result) {
       case PushOutcome::kNone:
         break;
       default:
-        ticket.withheld =
-            true;  // or anything else that was not taken: compute it again after a while
+        // The batch is withheld, or was not taken for another reason: compute it again after a
+        // while.
+        ticket.withheld = true;
     }
   }
 }

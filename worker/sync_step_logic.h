@@ -77,9 +77,9 @@ struct SyncAction {
 // their versions, takes the lowest as s and pulls it. Two sets of parameters and of gradients
 // alternate: a set is reused only when no exchange uses it any more.
 //
-// One thread at a time. It has no clock and no threads. Call Next again when an action has been
-// executed (its exchanges may still be under way) until it returns kWait, and after every On...
-// call. On... calls with tickets of an abandoned lineage must be made too: they free buffers.
+// Not thread-safe. It has no clock and no threads. Call Next again when an action has been executed
+// (its exchanges may still be under way) until it returns kWait, and after every On... call. On...
+// calls with tickets of an abandoned lineage must be made too: they free buffers.
 class SyncStepLogic {
  public:
   struct Options {

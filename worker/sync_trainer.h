@@ -33,8 +33,8 @@ class SyncTrainer : public SteppingTrainer {
 
   const StepPlan plan_;
   std::vector<BatchKey> next_;  // The batches that probably follow the one being computed.
-  bool must_prepare_rows_ =
-      false;           // True before the first group of buckets of this batch is pulled.
+  // True before the first group of buckets of this batch is pulled.
+  bool must_prepare_rows_ = false;
   SyncAction action_;  // The action being executed; only the thread of Run changes it.
   SyncStepLogic logic_ ABSL_GUARDED_BY(mutex_);
   std::optional<BatchKey> current_batch_ ABSL_GUARDED_BY(mutex_);

@@ -25,7 +25,7 @@ namespace shoal {
 // acknowledged it. Skips are kept for ever: every state, every load and every manifest contains
 // them.
 //
-// One thread at a time. Messages may be lost, repeated and reordered.
+// Not thread-safe. Messages may be lost, repeated and reordered.
 class BadBatchDecisions {
  public:
   explicit BadBatchDecisions(uint32_t num_ps) : num_ps_(num_ps) {}

@@ -18,7 +18,7 @@ namespace shoal {
 // A requested cut is agreed on first: the chief names a version ahead of all slices and every ps
 // acknowledges it; if a ps reports that it has passed the version, the chief names a later one.
 //
-// One thread at a time. Reports may be repeated.
+// Not thread-safe. Reports may be repeated.
 class CutLedger {
  public:
   explicit CutLedger(uint32_t num_ps) : num_ps_(num_ps), parts_(num_ps) {}

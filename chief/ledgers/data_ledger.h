@@ -40,7 +40,8 @@ namespace shoal {
 //
 // The dedupe at the ps provides safety (a batch leased twice is applied once); this object makes
 // sure that none is forgotten. Reports are idempotent, calls are numbered, late calls change
-// nothing. Single-threaded, no clock: leases end when the membership says that the worker is lost.
+// nothing. Not thread-safe. It has no clock: leases end when the membership says that the worker is
+// lost.
 class DataLedger {
  public:
   struct Options {

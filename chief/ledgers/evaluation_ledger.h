@@ -19,7 +19,7 @@ struct EvaluationSums {
 
 // Collects evaluations. The test split is divided into a fixed number of blocks, and workers report
 // each block, perhaps more than once. Blocks are added in their order, so the sums do not depend on
-// which worker computed which block. For one thread at a time.
+// which worker computed which block. Not thread-safe.
 class EvaluationLedger {
  public:
   explicit EvaluationLedger(uint64_t num_blocks) : num_blocks_(num_blocks) {}

@@ -10,7 +10,7 @@ namespace shoal {
 
 // ASYNC: distributes the blocks of the test split at one version among the workers while no worker
 // pushes. A block belongs to one worker at a time, and to another one if that worker dies, until
-// all blocks are evaluated. For one thread at a time.
+// all blocks are evaluated. Not thread-safe.
 class EvaluationRound {
  public:
   bool is_active() const { return left_ > 0; }

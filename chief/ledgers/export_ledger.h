@@ -9,7 +9,7 @@
 namespace shoal {
 
 // Decides which checkpoints get a model.safetensors, and remembers which ps have written their
-// parts of it. Only the end of a run waits for an export. One thread at a time.
+// parts of it. Only the end of a run waits for an export. Not thread-safe.
 class ExportLedger {
  public:
   // Gives every `every`-th cut an export; 0: only the cuts that must have one.

@@ -11,7 +11,7 @@ namespace shoal {
 // tf.clip_by_global_norm). Every ps sends the squared norms of its slices. They are added in the
 // order of the slices, whichever arrived first, and give the scale of the step:
 //   scale = clip / max(norm, clip)
-// One thread at a time.
+// Not thread-safe.
 class GradientNorms {
  public:
   // `num_slices` is the number of slices that have gradients.

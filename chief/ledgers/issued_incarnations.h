@@ -15,8 +15,7 @@ namespace shoal {
 
 // The incarnations that this chief has issued, and the batch that each of them died of. A report of
 // a death counts only for an incarnation that was issued, and each incarnation dies of one batch at
-// most: made-up reports can spoil no more batches than there were processes. One thread at
-// a time.
+// most: made-up reports can spoil no more batches than there were processes. Not thread-safe.
 class IssuedIncarnations {
  public:
   // Remembers an incarnation, and forgets all but the newest kKept incarnations of its task. A

@@ -47,7 +47,7 @@ struct Member {
 // ends when the member is silent for `lease`, or for `grace` after its connection broke. Leases are
 // about liveness only; incarnations, lineages and the dedupe of batches keep the variables right.
 //
-// One thread at a time. Times only have to come from one clock.
+// Not thread-safe. Times only have to come from one clock.
 class Membership {
  public:
   struct Options {
@@ -104,8 +104,8 @@ class Membership {
 
   const Options options_;
   uint64_t issued_ = 0;
-  absl::Time granted_ =
-      absl::InfinitePast();  // GrantLeases was called then: all leases count from it.
+  // The time of the last call of GrantLeases, from which all leases count.
+  absl::Time granted_ = absl::InfinitePast();
   std::map<TaskId, Member> members_;
 };
 

@@ -19,7 +19,7 @@
 namespace shoal {
 
 // Decides which tasks may take part in the run, and whether a call comes from one of them. The
-// first worker's model decides the plan of the run. Single-threaded.
+// first worker's model decides the plan of the run. Not thread-safe.
 class Admission {
  public:
   // Both are borrowed.

@@ -16,7 +16,7 @@ namespace shoal {
 // one per contribution applied there. When the ps returns to a checkpoint, its count returns with
 // it, and the lines that it counts again are void; evaluations of void lines are attached to the
 // new lines. The newest line is held until the next one comes, so that an evaluation can still be
-// added to it. One thread at a time.
+// added to it. Not thread-safe.
 class AsyncLines {
  public:
   // Takes the report of a step. The first report of an incarnation makes the lines from its step on

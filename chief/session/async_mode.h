@@ -23,7 +23,7 @@ namespace shoal {
 // Asynchronous training: the chief leases batches to workers, and every batch is an update by
 // itself. When a ps loses its variables, it alone loads the last checkpoint, and what it lacks is
 // computed again while the others train. An AsyncSession keeps the leases and the cuts; this class
-// connects it with the rest of the session. Single-threaded.
+// connects it with the rest of the session. Not thread-safe.
 class AsyncMode : public TrainingMode {
  public:
   // Both are borrowed. The run has its plan. FAILED_PRECONDITION: the checkpoint's ledger does not

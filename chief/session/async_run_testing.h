@@ -225,8 +225,8 @@ class AsyncRunTest : public ::testing::Test {
   bool ignores_decisions_ = false;  // no ps answers a decision
   bool holds_manifests_ = false;    // the disk is slow
   std::vector<ManifestToWrite> held_manifests_;
-  std::vector<std::string>
-      decisions_;                  // "1 skips 2": the decision that ps 1 received about batch 2.
+  // "1 skips 2": the decision that ps 1 received about batch 2.
+  std::vector<std::string> decisions_;
   uint64_t loaded_steps_ = 0;      // the number of updates that a loaded ps 0 has counted
   uint64_t steps_in_shard_ = 0;    // the number of updates in its shard of a cut
   uint32_t first_kept_epoch_ = 0;  // The value in the last command to a ps.

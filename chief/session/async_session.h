@@ -37,7 +37,7 @@ namespace shoal {
 //   A cut becomes a checkpoint only when metrics.jsonl has the lines of all updates that it
 //   contains, because the ps that counts the lines may die at any time.
 //
-// Single-threaded, no clock. Repeated and late messages change nothing.
+// Not thread-safe; it has no clock. Repeated and late messages change nothing.
 class AsyncSession {
  public:
   struct Options {

@@ -19,7 +19,7 @@
 namespace shoal {
 
 // Handles batches whose gradients are not finite or whose computation crashes, and variables that
-// are not finite after an update. Publishes to all tasks which batches they skip. Single-threaded.
+// are not finite after an update. Publishes to all tasks which batches they skip. Not thread-safe.
 class BadBatches {
  public:
   // Both are borrowed. The context has no mode yet.

@@ -8,7 +8,7 @@
 namespace shoal {
 
 // Detects that a run makes no checkpoints, whatever the reason: none has succeeded for twice the
-// scheduled time or twice the scheduled number of steps. For one thread at a time.
+// scheduled time or twice the scheduled number of steps. Not thread-safe.
 class CheckpointWatch {
  public:
   struct Options {

@@ -20,7 +20,7 @@ namespace shoal {
 
 // Turns cuts into durable checkpoints: collects the shards, hands out manifests, asks for a cut
 // when one is due or wanted, and gives up and counts those that fail. CutLedger keeps the cuts
-// themselves. Single-threaded.
+// themselves. Not thread-safe.
 class Checkpoints {
  public:
   // Both are borrowed.

@@ -9,7 +9,7 @@
 namespace shoal {
 
 // Takes what ps report about the memory of their tables. Warns once when a ps has little room left,
-// and ends the run, after a checkpoint, before a ps has none. Single-threaded.
+// and ends the run, after a checkpoint, before a ps has none. Not thread-safe.
 class FullPsWatch {
  public:
   // `context` is borrowed.

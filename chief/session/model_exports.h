@@ -17,7 +17,7 @@ namespace shoal {
 
 // Decides which durable checkpoints get a model.safetensors, and requests it. The ps write their
 // parts of it while they train; at the end of a run, if a ps does not write its part, the chief
-// makes the file from the shards. Single-threaded.
+// makes the file from the shards. Not thread-safe.
 class ModelExports {
  public:
   // The context is borrowed.

@@ -17,7 +17,7 @@ namespace shoal {
 
 // Decides which commands to send to the ps: to load, to withhold or decide a batch, to make a cut,
 // to finish. The commands follow from the state of the session; each is repeated until the state no
-// longer requires it. Single-threaded.
+// longer requires it. Not thread-safe.
 class PsCommands {
  public:
   // All are borrowed.

@@ -11,7 +11,7 @@ namespace shoal {
 // Decides how a ps that has lost its variables comes back: when it may load the last checkpoint,
 // and what the chief has to know from it before it serves. The defaults are those of synchronous
 // training, where all ps load together before the next step, and each serves as soon as it has
-// loaded. AsyncReloads is the other implementation. Single-threaded.
+// loaded. AsyncReloads is the other implementation. Not thread-safe.
 class PsReloads {
  public:
   PsReloads() = default;

@@ -21,7 +21,7 @@ namespace shoal {
 //                               cannot reach it one lease later, the restart did not help: then
 //                               these workers lose their places, unless no worker reaches the ps.
 //
-// Single-threaded, no clock: times come from the session.
+// Not thread-safe; it has no clock: times come from the session.
 class Reachability {
  public:
   explicit Reachability(absl::Duration lease) : lease_(lease) {}

@@ -15,7 +15,7 @@ namespace shoal {
 
 // Takes the run from one phase to the next: chooses the training mode when the plan is known,
 // starts to train when all ps have loaded, and takes all ps back to the last checkpoint under a new
-// lineage. (Roster starts the loading, when all tasks are there.) Single-threaded.
+// lineage. (Roster starts the loading, when all tasks are there.) Not thread-safe.
 class Rollout {
  public:
   // All are borrowed.

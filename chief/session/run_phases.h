@@ -13,7 +13,7 @@
 namespace shoal {
 
 // Keeps the phase and the lineage of a run, and the RunState from which all tasks learn them.
-// training_session.h shows the phases. Single-threaded.
+// training_session.h shows the phases. Not thread-safe.
 class RunPhases {
  public:
   // `log` is borrowed. The run begins in PHASE_WAITING.

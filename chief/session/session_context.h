@@ -24,9 +24,9 @@
 
 namespace shoal {
 
-// Remembers when the training last made progress: a step, a shard, an evaluation, or a worker that
-// begins a batch that no worker has begun since then. A batch that is computed again does not
-// count.
+// Remembers when the training last made progress. A step, a shard and an evaluation are progress.
+// So is a worker that begins a batch that no worker has begun since then, but not a batch that is
+// computed again.
 class TrainingProgress {
  public:
   void OnProgress(absl::Time now);
@@ -50,7 +50,7 @@ struct PsState {
   absl::Time missing_since = absl::InfiniteFuture();
 };
 
-// The state that the parts of a TrainingSession share. Single-threaded.
+// The state that the parts of a TrainingSession share. Not thread-safe.
 struct SessionContext {
   explicit SessionContext(SessionOptions session_options);
   SessionContext(const SessionContext&) = delete;
@@ -76,7 +76,7 @@ struct SessionContext {
   void EndAfterCheckpoint(const std::string& message,
                           absl::StatusCode code = absl::StatusCode::kFailedPrecondition,
                           bool unless_trained = false);
-  // The last checkpoint of an interrupted run is durable, or cannot be made.
+  // Ends an interrupted run. Called when its last checkpoint is durable, or cannot be made.
   void FinishInterrupted();
   // "The last checkpoint is that of step 7, step-7", as a part of a message.
   std::string LastCheckpoint() const;
@@ -99,8 +99,8 @@ struct SessionContext {
   TrainingProgress progress;
   uint64_t num_rollbacks = 0;
   v1::GetRunStatusResponse::Rollback last_rollback;
-  std::string
-      last_skipped;  // "batch 3 of epoch 0 is skipped: ..."; empty: this chief skipped none.
+  // "batch 3 of epoch 0 is skipped: ..."; empty: this chief skipped none.
+  std::string last_skipped;
 
   // The first worker's declaration and what follows from it. Not set before a worker has
   // registered.

@@ -26,7 +26,8 @@ struct SessionOptions {
   // The checkpoint that the run resumes from, and its directory below checkpoint_root.
   std::optional<v1::Manifest> manifest;
   std::string manifest_directory;
-  // The times without an initializer are the run's; its defaults are in runtime/config/defaults.cc.
+  // The run file sets the times below that have no initializer; runtime/config/defaults.cc has
+  // their defaults.
   absl::Duration lease;
   absl::Duration grace = absl::Seconds(1);
   // The longest wait for tasks to register, for ps to load, for a worker to return, and for any

@@ -11,7 +11,7 @@
 
 namespace shoal {
 
-// Answers GetRunStatus: describes the run, its tasks and what it waits for. Single-threaded.
+// Answers GetRunStatus: describes the run, its tasks and what it waits for. Not thread-safe.
 class SessionStatus {
  public:
   // All are borrowed.

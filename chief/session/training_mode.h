@@ -36,7 +36,7 @@ struct BadBatchReport {
 // SyncMode and AsyncMode begin with the run's plan, i.e. when the first worker has registered;
 // UnplannedMode acts before. The defaults are those of a mode that has nothing to do there.
 //
-// Single-threaded. The session has checked the sender, its lineage and that the run has a plan.
+// Not thread-safe. The session has checked the sender, its lineage and that the run has a plan.
 class TrainingMode {
  public:
   virtual ~TrainingMode() = default;

@@ -56,8 +56,8 @@ namespace shoal {
 //     FullPsWatch  when a ps without room for its tables ends the run
 //     PsCommands   what the ps have to do
 //
-// Single-threaded: (now, message) in, state, commands and records out. Messages may be lost,
-// repeated and reordered. Errors of the handlers are those documented in
+// Not thread-safe. It takes (now, message) and returns state, commands and records. Messages may be
+// lost, repeated and reordered. Errors of the handlers are those documented in
 // proto/v1/chief_service.proto.
 class TrainingSession {
  public:

@@ -14,7 +14,7 @@
 namespace shoal {
 
 // Knows what the run waits for, names it in the log, and ends the run when a wait takes too long.
-// Single-threaded.
+// Not thread-safe.
 class Waits {
  public:
   // All are borrowed.

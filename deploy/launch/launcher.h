@@ -35,8 +35,8 @@ class ProgressReporter;
 class ShutdownNotification;
 class TaskPlaces;
 
-// Constructed and used on one thread, which must live as long as the children should, because they
-// die with it. The launcher reacts as follows:
+// Single-threaded: one thread constructs and uses it, and must live as long as the children should,
+// because they die with it. The launcher reacts as follows:
 //   chief ends             all are ended; its exit decides the run's
 //   worker dies            restarted, max_worker_restarts times each, while the others continue; a
 //                          task that has lived for `restarts_forgotten` counts from 0 again
@@ -173,7 +173,7 @@ class Launcher {
   void ShowProgress();
   void PassOnRequests();
   // Waits for the other tasks after the chief has ended and kills those that do not end in time.
-  // INTERNAL names the killed tasks; killed workers that had no part in the run's end are only
+  // Internal names the killed tasks; killed workers that had no part in the run's end are only
   // logged.
   absl::Status EndAll(absl::Duration patience);
   // Waits for the end of a task until `end`; for that of a worker longer while it waits for its

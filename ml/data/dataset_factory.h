@@ -40,9 +40,9 @@ bool IsRecordsName(const std::string& path);
 
 // Makes a data set of examples without labels from one file (.npy, .csv, .tsv, .tfrecord or an
 // image, by its name; of ids in arrays any one of them) or from a folder of images. They are read
-// like the test split of the run file: a .tsv like Criteo's if the run's data are, otherwise, for a
-// run on synthetic clicks, as 13 numbers and 26 columns of ids, those of a list with commas between
-// them. Labels, which every data set has, are all 0.
+// like the test split of the run file. A .tsv is read as Criteo's format if the run uses it. For a
+// run on synthetic clicks, a line has 13 numbers and 26 columns of ids; the ids of a list are
+// separated by commas. Labels, which every data set has, are all 0.
 absl::StatusOr<std::unique_ptr<Dataset>> MakeInputs(const v1::DataConfig& config,
                                                     const std::string& path);
 

@@ -95,8 +95,8 @@ class DeviceTransfers {
   const DeviceTransfersOptions options_;
   std::vector<Group> groups_;  // ordered by last_step
   size_t next_group_ = 0;      // the first group of this run that is not started yet
-  std::vector<uint64_t>
-      versions_;              // indexed by input: the version that the device has, 0 if not known
+  // Indexed by input: the version that the device has, 0 if not known.
+  std::vector<uint64_t> versions_;
   std::vector<bool> is_new_;  // indexed by input, for this run
   std::unique_ptr<Device::Event> uploaded_, mirrored_;
 };

@@ -52,8 +52,10 @@ SHOAL_GRADIENT_FUNCTION(Dropout);
 // Used for ReduceMax and ReduceMin.
 SHOAL_GRADIENT_FUNCTION(ReduceExtreme);
 
-// gradient_functions_element.cc For elementwise ops whose gradient needs the output y: adds the op
-// with "Grad" after its name, with inputs (y, dy).
+// gradient_functions_element.cc
+
+// For elementwise ops whose gradient needs the output y: adds the op with "Grad" after its name,
+// with inputs (y, dy).
 SHOAL_GRADIENT_FUNCTION(FromOutput);
 // The same for ops whose gradient needs the input x: adds the op with "Grad" after its name, with
 // inputs (x, dy).

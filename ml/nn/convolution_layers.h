@@ -27,8 +27,8 @@ struct ConvOptions {
   Activation activation = Activation::kNone;
   bool use_bias = true;
   int64_t groups = 1;
-  std::optional<InitializerSpec>
-      weights_initializer;                // default: He normal before ReLU, else Glorot
+  // The default is He normal before ReLU, otherwise Glorot.
+  std::optional<InitializerSpec> weights_initializer;
   InitializerSpec bias_initializer = {};  // zeros
   double weight_decay = 0;
   std::string scope = "";  // default: Conv, Conv_1, ...

@@ -87,8 +87,8 @@ struct ModelOutputs {
   // Mean over the batch, without regularization; also in the graph's collection kLosses.
   Output loss;
   Output correct_count;  // scalar float32; not valid for a regression
-  std::vector<ModelMetric>
-      metrics;  // there are at most 16, the same ones in training and evaluation
+  // There are at most 16, the same ones in training and evaluation.
+  std::vector<ModelMetric> metrics;
 };
 
 // Builds one clone of the model. `batch` has the placeholders as InputQueue::Dequeue returns them:

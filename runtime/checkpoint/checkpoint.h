@@ -31,7 +31,7 @@ enum class VariableValues {
 };
 
 // A checkpoint opened for reading. Slices are addressed by variable and number, so any number of ps
-// can read their slices, no matter how many ps wrote the checkpoint. For one thread at a time.
+// can read their slices, no matter how many ps wrote the checkpoint. Not thread-safe.
 class Checkpoint {
  public:
   enum class Verify {

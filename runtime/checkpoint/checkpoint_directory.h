@@ -40,7 +40,7 @@ struct CheckpointName {
 absl::Status NoCheckpointOfStep(uint64_t step, const std::vector<CheckpointName>& names);
 
 // All checkpoints of a run, in one directory. The chief uses this class; ps only write into the
-// directories that Begin has made. For one thread at a time, and one writer for a directory.
+// directories that Begin has made. Not thread-safe, and a directory has one writer.
 //
 //   Begin -> every ps writes its shard (ShardWriter) -> Publish -> Prune
 //

@@ -52,7 +52,7 @@ class ChecksummedFileWriter {
   BlockChecksums checksums_;
 };
 
-// Reads a file and checks its blocks against their checksums. For one thread at a time.
+// Reads a file and checks its blocks against their checksums. Not thread-safe.
 class ChecksummedFileReader {
  public:
   // Opens a file. Returns DataLoss if its size is not that of the checksums.

@@ -40,7 +40,7 @@ absl::Status RemoveInitialValues(FileSystem& file_system, const std::string& run
 
 // The source of version 0. Each slice comes from the tensor to which its variable is mapped, or
 // from the variable's initializer if the map has no entry for it. The values do not depend on the
-// number of ps. For one thread at a time.
+// number of ps. Not thread-safe.
 class InitialModel : public SliceSource {
  public:
   // Borrows specs and table. FailedPrecondition names init_from and the first variable that the

@@ -22,7 +22,7 @@ class ShardFile;
 }
 
 // One shard file of a checkpoint. Open checks sizes, the sidecar and the header; values are checked
-// block by block as they are read. For one thread at a time.
+// block by block as they are read. Not thread-safe.
 class ShardReader {
  public:
   // The place of a tensor's bytes. Values are vectors of floats; buckets of tables have vectors of

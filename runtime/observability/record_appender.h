@@ -14,7 +14,7 @@
 
 namespace shoal {
 
-// One thread at a time.
+// Not thread-safe.
 class RecordAppender {
  public:
   explicit RecordAppender(FileSystem* file_system) : file_system_(file_system) {}

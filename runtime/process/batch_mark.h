@@ -23,7 +23,7 @@ struct MarkedBatch {
 // Path of a worker's mark in the run's directory.
 std::string BatchMarkPath(const std::string& run_directory, uint32_t worker);
 
-// Writes the mark. For one thread at a time.
+// Writes the mark. Not thread-safe.
 class BatchMark {
  public:
   // Creates the file or replaces an old one. Errors name the path.

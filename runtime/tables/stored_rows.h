@@ -58,8 +58,7 @@ struct StoredRows {
 // The rows of a bucket at one version. Later updates do not change it. Taking a cut copies nothing.
 // A row is copied when it changes for the first time after the cut, until the cut is released.
 //
-// Any one thread at a time may use it. It keeps the memory of the bucket's rows alive until it is
-// released.
+// Not thread-safe. It keeps the memory of the bucket's rows alive until it is released.
 class BucketCut {
  public:
   // Cuts the rows, which have this version. Called by their owner.

@@ -34,7 +34,7 @@ namespace shoal {
 // starts from 0 again. The value of a row that is not stored follows from its key, so a read never
 // stores anything. Which rows are stored depends only on the updates so far.
 //
-// Only one thread at a time may use it.
+// Not thread-safe.
 class Bucket : public ContributionSum {
  public:
   // The updater and `counts`, those of all buckets of the table, must outlive the bucket. `pool` is

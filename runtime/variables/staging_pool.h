@@ -9,7 +9,7 @@ namespace shoal {
 
 // Memory for contributions that arrived before their turn. Its bytes, including those of free
 // blocks, are bounded. Blocks have size classes (powers of two) and are reused; a free one is
-// deleted when its bytes are needed for another class. For one thread at a time.
+// deleted when its bytes are needed for another class. Not thread-safe.
 class StagingPool {
  public:
   // A block taken from the pool, to be returned with Release. An empty block has no data.

@@ -39,7 +39,7 @@ class DenseSum : public ContributionSum {
 
 // SYNC: the contributions to the next step of one slice, until they are in the slice's sum. The one
 // of the lowest missing position is added when it arrives; those of later positions are copied and
-// wait. For one thread at a time.
+// wait. Not thread-safe.
 class StepContributions {
  public:
   // `sync` records what has arrived; both must outlive this object.

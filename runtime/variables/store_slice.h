@@ -21,8 +21,8 @@
 namespace shoal {
 
 // One slice of a SliceStore: its value and slots, or its rows if it is a bucket of a table, with
-// its version and the contributions to its next version. The store decides what happens to it. For
-// one thread at a time.
+// its version and the contributions to its next version. The store decides what happens to it. Not
+// thread-safe.
 struct StoreSlice {
   // `updater` must outlive the object. `rows` is null for a dense slice.
   StoreSlice(uint32_t slice, const VariableUpdater& updater, const SliceShape& shape,

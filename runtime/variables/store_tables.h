@@ -22,8 +22,8 @@ class VariableSpec;
 }
 
 // The things that the buckets of each table in one SliceStore share: how rows are updated, and the
-// pool from which they take memory. A table is known by the index of its variable. For one thread
-// at a time, except for InUse.
+// pool from which they take memory. A table is known by the index of its variable. Not thread-safe,
+// except for InUse.
 class StoreTables {
  public:
   // Adds the table of a variable, with its learning rate to `rules`. `seed` is the run's: the

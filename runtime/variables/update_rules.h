@@ -25,7 +25,7 @@ absl::StatusOr<UpdateSettings> UpdateSettingsFrom(const v1::OptimizerConfig& opt
                                                   int64_t total_updates);
 
 // The update rules and learning rates of a run: those of its optimizer, and those of each of its
-// parameter groups. For one thread at a time; the updaters may be used on any thread.
+// parameter groups. Not thread-safe; the updaters may be used on any thread.
 class UpdateRules {
  public:
   // InvalidArgument names the field.

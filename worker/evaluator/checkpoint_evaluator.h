@@ -28,8 +28,8 @@ struct Evaluation {
   std::map<std::string, std::optional<double>> named = {};  // the model's other metrics
 };
 
-// Evaluates checkpoints of a run, one after the other, with the run's model on its test split. For
-// one thread at a time.
+// Evaluates checkpoints of a run, one after the other, with the run's model on its test split. Not
+// thread-safe.
 class CheckpointEvaluator {
  public:
   static absl::StatusOr<std::unique_ptr<CheckpointEvaluator>> Create(const v1::RunConfig& run,

@@ -19,8 +19,7 @@ class Clock;
 class FileSystem;
 
 // Writes the results of an evaluator to NAME.jsonl, and to event files in events/NAME, of a run's
-// directory. For one thread at a time, and one writer for a directory. A line has the
-// fields
+// directory. Not thread-safe, and a directory has one writer. A line has the fields
 //
 //   {"step": 20, "checkpoint": "ckpt-20-1-0000000000000001", "loss": 0.5, "accuracy": 0.8,
 //    "examples": 10000, "seconds": 0.7, "unix_seconds": 1795296470.3}

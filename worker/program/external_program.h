@@ -31,7 +31,7 @@ class OptimizerConfig;
 class RunConfig;
 }  // namespace v1
 
-// A ReplicaProgram that passes every call on to the compute program. One thread at a time.
+// A ReplicaProgram that passes every call on to the compute program. Not thread-safe.
 class ExternalProgram : public ReplicaProgram {
  public:
   struct Options {
@@ -42,8 +42,8 @@ class ExternalProgram : public ReplicaProgram {
     absl::Duration grace;     // The longest time for the program to end after FINISH.
     // The same after the FINISH of a run that is over, unless is_asked_to_end() is true meanwhile.
     absl::Duration after_run;
-    std::function<bool()>
-        is_asked_to_end;  // Returns whether this worker was asked to end; may be null.
+    // Returns whether this worker was asked to end; may be null.
+    std::function<bool()> is_asked_to_end;
     // The program of this run has started before, so a fault of its surroundings that keeps it from
     // starting now is temporary.
     bool has_started_before = false;

@@ -34,7 +34,7 @@ class CheckpointRows {
                                                                 std::vector<TableLookups> lookups);
 
   // Reads the keys of all batches of the plan, and then the rows of these keys: those that the
-  // checkpoint stores, and the initial values of all others. Returns CANCELLED as soon as
+  // checkpoint stores, and the initial values of all others. Returns Cancelled as soon as
   // `is_stopped` returns true; other errors are those of the data set and of the checkpoint.
   absl::Status ReadFor(const Dataset& data, const BatchPlan& plan, int threads,
                        const std::function<bool()>& is_stopped);

@@ -27,7 +27,7 @@ namespace shoal {
 // for computing and by slice for exchanges. Tables are an exception: only the rows of a batch are
 // here (RowSets). A set of contributions belongs to the exchanges that push it until they are done.
 // A set of parameters belongs to the exchange that pulls into it or to the computation that uses
-// it. Nothing is allocated after construction. One thread at a time, except where a comment says
+// it. Nothing is allocated after construction. Not thread-safe, except where a comment says
 // otherwise.
 class Replica {
  public:
