@@ -84,8 +84,7 @@ absl::Status ChiefTask::DiscardFailed(const std::string& directory) {
   RETURN_IF_ERROR(CheckTerm());
   const absl::Status discarded = checkpoints_->Discard(name);
   if (!discarded.ok()) {
-    LOG(WARNING) << "what is left of a checkpoint that could not be made cannot be removed: "
-                 << discarded;
+    LOG(WARNING) << "cannot remove the files of a failed checkpoint: " << discarded;
   }
   return discarded;
 }

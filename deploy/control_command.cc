@@ -231,8 +231,8 @@ absl::StatusOr<std::string> FindChief(const std::string& address_or_directory) {
   if (!cluster.chief().empty()) return cluster.chief();
   // If the cluster has no chief, worker 0 hosts it.
   if (!cluster.workers().empty() && !cluster.workers()[0].empty()) return cluster.workers()[0];
-  const std::string holder =
-      RunLock::ReadHolder(address_or_directory, RunLock::Holder::kLauncher);  // "pid 7 on a"
+  // "pid 7 on a"
+  const std::string holder = RunLock::ReadHolder(address_or_directory, RunLock::Holder::kLauncher);
   return absl::FailedPreconditionError(
       absl::StrCat(file,
                    ": names no chief: a run in one process serves no address. SIGTERM or "

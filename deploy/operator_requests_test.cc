@@ -81,8 +81,9 @@ TEST_F(OperatorRequestsTest, AServerThatIsNotATaskIsReportedWithoutTheWordsOfGrp
       "failed to connect to all addresses; last error: UNAVAILABLE: ipv4:1.2.3.4:1: Failed parsing "
       "HTTP/2");
   EXPECT_EQ(GetStatus(control_).status(),
-            absl::FailedPreconditionError("a:1: what listens there is no shoal task; correct the "
-                                          "address (it does not speak HTTP/2)"));
+            absl::FailedPreconditionError(
+                "a:1: the server at this address is not a Shoal task; correct the "
+                "address (it does not speak HTTP/2)"));
 }
 
 TEST_F(OperatorRequestsTest, ACheckpointIsWaitedFor) {

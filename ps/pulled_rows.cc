@@ -49,8 +49,9 @@ absl::Status PulledRows::Take(const v1::ExchangeRequest& request, const SliceTab
 absl::Status PulledRows::ReadKeys(const v1::ExchangeRequest& request, bool with_checksums,
                                   PayloadReader* payload) {
   if (request.pull_keys_size() != request.pulls_size()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "pull_keys: ", request.pull_keys_size(), " numbers for ", request.pulls_size(), " pulls"));
+    return absl::InvalidArgumentError(absl::StrCat("pull_keys: has ", request.pull_keys_size(),
+                                                   " entries, the request has ",
+                                                   request.pulls_size(), " pulls"));
   }
   uint64_t num_keys = 0;
   for (const uint32_t count : request.pull_keys()) num_keys += count;

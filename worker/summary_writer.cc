@@ -87,7 +87,7 @@ void SummaryWriter::Write() {
 
 void SummaryWriter::Note(const absl::Status& status) {
   if (!status.ok() && is_written_) {
-    LOG(WARNING) << "event files: " << status << "; what the model summarises waits";
+    LOG(WARNING) << "event files: " << status << "; the model's summaries wait in memory";
   }
   is_written_ = status.ok();
 }

@@ -313,7 +313,8 @@ absl::Status DataLedger::OnPsReturned(uint32_t ps, absl::Span<const EpochBatches
     if (is_missing && number < plan_.options().base_epoch) {
       return absl::FailedPreconditionError(absl::StrCat(
           "ps/", ps, " lacks batches of epoch ", number,
-          ", which was trained with another batch_size: resume with the batch_size of before"));
+          ", which was trained with another batch_size: resume with the previous value; it may "
+          "change only at the start of an epoch"));
     }
   }
   for (const auto& [number, epoch] : epochs_) {

@@ -103,7 +103,7 @@ absl::Status DataLedger::CheckPlanFits(const std::map<uint32_t, Epoch>& epochs,
       return absl::FailedPreconditionError(absl::StrCat(
           "the checkpoint is in the middle of epoch ", number, " of ", batches,
           " batches, but batch_size and num_clones now make ", plan_.batches_per_epoch(),
-          ": resume with those of before, they may change only where an epoch starts"));
+          ": resume with the previous values; they may change only at the start of an epoch"));
     }
   }
   return absl::OkStatus();

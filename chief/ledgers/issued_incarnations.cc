@@ -16,7 +16,7 @@ void IssuedIncarnations::Issue(TaskId task, uint64_t incarnation) {
 absl::Status IssuedIncarnations::Check(TaskId task, uint64_t incarnation) {
   if (Find(task, incarnation) != nullptr) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrFormat(
-      "identity.incarnation: this chief has issued no incarnation %d to %s, or long ago",
+      "identity.incarnation: this chief did not issue incarnation %d to %s, or has forgotten it",
       incarnation, task.ToString()));
 }
 

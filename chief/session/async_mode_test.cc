@@ -54,7 +54,7 @@ TEST_F(AsyncRunTest, OnlyTheLostPsIsLoadedAgainAndGetsWhatItLacks) {
   EXPECT_THAT(response.leases(0).ps(), ElementsAre(1u));
   EXPECT_THAT(notes_,
               Contains("ps/1 serves again, from its first values, as there is no checkpoint "
-                       "yet; what it lacks is computed again"));
+                       "yet; missing updates are computed again"));
 }
 
 // Their connections break for two seconds, and no other processes take their places.

@@ -24,7 +24,7 @@ bool AsyncReloads::OnApplied(uint32_t ps, uint32_t epoch, const v1::GetAppliedRe
     context_.log.NoteEvent(absl::StrFormat("ps/%d serves again, with all that it had", ps));
   } else if (phases.phase() != v1::RunState::PHASE_PREPARING) {
     context_.log.NoteEvent(absl::StrFormat(
-        "ps/%d serves again, from %s; what it lacks is computed again", ps,
+        "ps/%d serves again, from %s; missing updates are computed again", ps,
         context_.has_checkpoint()
             ? absl::StrCat("the checkpoint of step ", context_.cuts.durable_version())
             : "its first values, as there is no checkpoint yet"));

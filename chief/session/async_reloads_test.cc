@@ -113,7 +113,7 @@ TEST_F(AsyncReloadsTest, AnEventNamesTheCheckpointFromWhichALostPsServesAgain) {
   EXPECT_THAT(
       TakeEvents(),
       ElementsAre("ps/1 serves again, from its first values, as there is no checkpoint yet; "
-                  "what it lacks is computed again"));
+                  "missing updates are computed again"));
 
   context_.cuts.Restore(4, "step-4");
   async_.OnPsLost(1);

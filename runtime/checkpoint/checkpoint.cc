@@ -78,8 +78,8 @@ absl::Status Checkpoint::AddBases(FileSystem& file_system, const ShardReader& sh
     const std::string path = JoinPath(named[i].checkpoint, named[i].file.name());
     // Each of them changes exactly those before it.
     if (EncodeShardBases(base->bases()) != EncodeShardBases({named.data(), i})) {
-      return absl::DataLossError(
-          absl::StrCat(directory_, ": ", path, " has the changes of other shards"));
+      return absl::DataLossError(absl::StrCat(
+          directory_, ": ", path, " names other base shards than the manifest's shard does"));
     }
     const absl::Status indexed = IndexBase(shard, *base);
     if (!indexed.ok()) {

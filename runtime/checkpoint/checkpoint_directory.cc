@@ -75,7 +75,7 @@ absl::Status CheckpointDirectory::Begin(const CheckpointName& name) {
   const std::string path = GetPath(name.ToString());
   if (FileExists(file_system_, path)) {
     return absl::AlreadyExistsError(
-        absl::StrCat(path, " exists: a version is cut once in a lineage"));
+        absl::StrCat(path, " exists already: the checkpoint of this step was begun before"));
   }
   RETURN_IF_ERROR(file_system_.MakeDirectory(path));
   return file_system_.SyncDirectory(root_);

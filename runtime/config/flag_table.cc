@@ -36,7 +36,7 @@ constexpr FlagSpec kTable[] = {
      "metrics.jsonl, summary.json. Needed here or in the run file."},
     {"out", kRun, kReading | kScopeExport | kScopeLookup, kText, "out", "DIR",
      "The directory of the run: its run.textproto and checkpoints are read. Needed, unless --run "
-     "names it or DIR stands alone."},
+     "names it or DIR is the command's only argument."},
     {"name", kRun, kRunning, kText, "name", "NAME",
      "The name of the run. Default: that in the run file, or its model's name."},
     {"resume", kRun, kRunning, kText, "checkpoint.resume", "auto|never|must",
@@ -263,7 +263,8 @@ constexpr FlagSpec kTable[] = {
      "The chief's port if --chief_host or the launcher names only its host. Default: the "
      "launcher's, e.g. 15000 + job number % 10000 under Slurm; 2222 in Kubernetes."},
     {"cluster", kHand, kScopeTask, kText, "", "FILE",
-     "A text proto of shoal.v1.ClusterSpec, instead of the three above."},
+     "A text proto of shoal.v1.ClusterSpec, instead of --ps_hosts, --worker_hosts and "
+     "--chief_host."},
     {"listen_address", kHand, kScopeTask, kText, "", "ADDRESS",
      "The address to serve at, if not the task's address in the cluster. Port 0: a free port. A "
      "worker serves only its gRPC health, and only if it has an address."},

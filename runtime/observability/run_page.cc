@@ -260,7 +260,7 @@ std::string Events(const RunPage& page) {
   }
   if (rows.empty()) return Section("What happened", Empty("Nothing worth mentioning yet."));
   std::string html =
-      Table("What happened", {"#no.", "time (UTC)", "#step", "what, the newest first"}, rows);
+      Table("What happened", {"#no.", "time (UTC)", "#step", "event, the newest first"}, rows);
   if (page.num_events > page.events.size()) {
     absl::StrAppend(&html, "<p class=\"empty\">The ", page.num_events - page.events.size(),
                     " earlier ones are in the chief's log.</p>");
@@ -288,7 +288,7 @@ std::string Tasks(const RunPage& page) {
   }
   if (rows.empty()) return Section("Tasks", Empty("No task has registered yet."));
   return Section("Tasks", Table("Tasks",
-                                {"task", "state", "what it does or waits for", "#step", "#batches",
+                                {"task", "state", "activity or wait", "#step", "#batches",
                                  "#last heartbeat", "where"},
                                 rows));
 }

@@ -184,7 +184,7 @@ std::string TaskMonitor::StatusJson() const {
 std::string TaskMonitor::Metrics() const {
   MetricPage page;
   page.SetLabels(MakeLabels(options_.run_name, options_.task));
-  page.AddGauge("shoal_build_info", "1; what runs here is in the labels.", 1,
+  page.AddGauge("shoal_build_info", "1; the labels describe the build.", 1,
                 {{"version", options_.version},
                  {"protocol", absl::StrCat(options_.protocol)},
                  {"compiler", __VERSION__}});

@@ -185,7 +185,8 @@ TEST_F(ChiefSessionTest, ACertificateThatIsNotTrustedEndsRegistrationAfterAWhile
   chief_.SetFailure(absl::UnavailableError("failed to connect: Failed parsing HTTP/2"));
   ChiefSession stranger(chief_.client(), &clock_, options, &observer_);
   EXPECT_EQ(stranger.Register(nullptr).message(),
-            "--chief_host: no connection to the chief at c:1: what listens there is no shoal task; "
+            "--chief_host: no connection to the chief at c:1: the server at this address is not a "
+            "Shoal task; "
             "correct the address (it does not speak HTTP/2)");
 }
 

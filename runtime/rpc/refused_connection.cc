@@ -31,8 +31,8 @@ RefusedConnection FindRefusal(const absl::Status& status, bool secure) {
   }
   if (CodeFromBetween(status) == absl::StatusCode::kUnimplemented) {
     return {
-        "what listens there does not know this call: it is another task, or a proxy; correct the "
-        "address",
+        "the server at this address does not know this call: it is another task or a proxy; "
+        "correct the address",
         false};
   }
   if (secure && absl::StrContains(text, "certificate verify failed")) {
@@ -43,12 +43,12 @@ RefusedConnection FindRefusal(const absl::Status& status, bool secure) {
   }
   if (secure && absl::StrContains(text, "wrong version number")) {
     return {
-        "what listens there speaks no TLS; drop --tls_cert, --tls_key and --tls_ca, or start it "
-        "with them",
+        "the server at this address does not use TLS; drop --tls_cert, --tls_key and --tls_ca, or "
+        "start it with them",
         true};
   }
   if (absl::StrContains(text, "Failed parsing HTTP/2")) {
-    return {"what listens there is no shoal task; correct the address", true};
+    return {"the server at this address is not a Shoal task; correct the address", true};
   }
   const size_t wanted = text.find("wanted spiffe://");
   if (secure && wanted != absl::string_view::npos) {

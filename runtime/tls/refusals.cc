@@ -44,7 +44,7 @@ bool Refusals::IsFirst(const std::string& what, absl::Time now) {
   }
   if (log_overflow) {
     LOG(WARNING) << "more than " << kMost << " kinds of refusal within " << kSilence
-                 << "; what else is new is not said until some of them are that old";
+                 << "; further new refusals are not logged until older ones expire";
   }
   return false;
 }

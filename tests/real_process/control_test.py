@@ -222,7 +222,7 @@ def what_is_no_task_is_named():
         threading.Thread(target=other.serve_forever, daemon=True).start()
         address = f"127.0.0.1:{other.server_port}"
         for command in ("status", "health"):
-            assert f"{address}: what listens there is no shoal task" in shoal(command, address, code=78)
+            assert f"{address}: the server at this address is not a Shoal task" in shoal(command, address, code=78)
         other.shutdown()
 
 

@@ -97,14 +97,17 @@ PredictionFunction MakePredictionFunction(ModelFunction model, std::vector<Field
   };
 }
 
-// Returns why examples with the fields `has` are none for a model of examples with `wanted`.
+// Returns FailedPrecondition with both lists of fields if a model of examples with the fields
+// `wanted` cannot use examples with the fields `has`.
 absl::Status CheckInputs(const std::vector<FieldSpec>& has, const std::vector<FieldSpec>& wanted) {
   bool fits = has.size() == wanted.size();
   for (size_t f = 0; fits && f < has.size(); ++f) {
     fits = has[f].example == wanted[f].example && has[f].kind == wanted[f].kind;
   }
-  return fits ? absl::OkStatus()
-              : absl::FailedPreconditionError("the examples are of another shape");
+  if (fits) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("the model needs examples of ", NamesWithShapes(wanted),
+                   "; these examples have ", NamesWithShapes(has)));
 }
 
 // `data` are the examples to predict, the run's own unless they are of a file.

@@ -96,12 +96,6 @@ std::string ShapeOf(const FieldSpec& field) {
   return text + "]";
 }
 
-std::string NamesWithShapes(const std::vector<FieldSpec>& fields) {
-  return absl::StrJoin(fields, ", ", [](std::string* out, const FieldSpec& field) {
-    absl::StrAppend(out, field.name, " ", ShapeOf(field));
-  });
-}
-
 // An unknown shape is an error.
 absl::StatusOr<std::vector<int64_t>> ShapeOfRunExamples(const v1::DataConfig& config) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> data,
@@ -258,6 +252,12 @@ absl::Status ExplainMisfit(const v1::DataConfig& config, const std::string& file
   return absl::FailedPreconditionError(absl::StrCat(read, ", but the run's examples are [n,",
                                                     absl::StrJoin(*wanted, ","), "]; ",
                                                     Reshaping(file, data.size(), has, *wanted)));
+}
+
+std::string NamesWithShapes(const std::vector<FieldSpec>& fields) {
+  return absl::StrJoin(fields, ", ", [](std::string* out, const FieldSpec& field) {
+    absl::StrAppend(out, field.name, " ", ShapeOf(field));
+  });
 }
 
 absl::Status ExplainMisfitOfProgram(const std::string& file, const std::vector<FieldSpec>& has,

@@ -43,6 +43,9 @@ absl::StatusOr<std::string> CheckInputValues(const v1::DataConfig& config, const
 absl::Status ExplainMisfit(const v1::DataConfig& config, const std::string& file,
                            const Dataset& data, const absl::Status& status);
 
+// Returns the fields with their shapes, as a part of a message: "input [1,28,28], c1 keys".
+std::string NamesWithShapes(const std::vector<FieldSpec>& fields);
+
 // Explains why a program's model, whose data set gives the inputs `wanted`, refuses the inputs
 // `has` of `file`: returns FailedPrecondition with the inputs that are missing.
 absl::Status ExplainMisfitOfProgram(const std::string& file, const std::vector<FieldSpec>& has,

@@ -42,10 +42,10 @@ absl::Status ReadTable(absl::string_view message, absl::Span<const v1::TableConf
   found.offset = *row_bytes;
   *row_bytes += AlignedArray(count * table.dim() * sizeof(float));
   if (*row_bytes > ProgramLayout::kRowBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("asks for ", *row_bytes, " bytes of rows in one batch, at last for ", count,
-                     " rows of table ", table.name(), "; at most ", ProgramLayout::kRowBytes,
-                     " are possible: make batch_size or data.evaluation_block smaller"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "asks for ", *row_bytes, " bytes of rows in one batch; the request for ", count,
+        " rows of table ", table.name(), " exceeds the limit of ", ProgramLayout::kRowBytes,
+        ": make batch_size or data.evaluation_block smaller"));
   }
   all->push_back(std::move(found));
   return absl::OkStatus();

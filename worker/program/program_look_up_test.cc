@@ -216,8 +216,8 @@ TEST(ProgramLookUpTest, RefusesMoreRowsThanThereIsRoomFor) {
   ASSERT_EQ(talk.Say(LookUp(1, {{0, keys}})), absl::OkStatus());
   talk.conversation.SendRows();
   EXPECT_THAT(std::string(talk.Say(LookUp(1, {{0, {1}}})).message()),
-              HasSubstr("at last for 1 rows of table wide; at most 4294967296 are possible: make "
-                        "batch_size or data.evaluation_block smaller"));
+              HasSubstr("the request for 1 rows of table wide exceeds the limit of 4294967296: "
+                        "make batch_size or data.evaluation_block smaller"));
 }
 
 TEST(ProgramLookUpTest, NoTablesNoLookUps) {

@@ -45,7 +45,7 @@ absl::StatusOr<Activation> ActivationFromName(absl::string_view name) {
   if (name == "sigmoid") return Activation::kSigmoid;
   if (name == "tanh") return Activation::kTanh;
   return absl::InvalidArgumentError(
-      absl::StrCat("activation \"", name, "\" is none of none, relu, relu6, sigmoid, tanh"));
+      absl::StrCat("activation \"", name, "\" is not one of none, relu, relu6, sigmoid, tanh"));
 }
 
 }  // namespace shoal::cpu
