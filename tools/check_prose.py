@@ -3,9 +3,10 @@
 
 usage: tools/check_prose.py [--counts] [FILE...]
 Checks the openings of all sentences: of comments in C++ sources, protos, Python (with docstrings), shell scripts, BUILD files, yaml
-and text protos, of texts in C++ and Python that is not a test (logs, errors, help), and of names of tests. It checks the phrases in all
-these and in pages. If no files are named, it checks all tracked ones. --counts prints counts per folder only. Exits with 1 if a
-comment that EXCEPTIONS does not name has a bad opening, or if a phrase is found.
+and text protos, of texts in C++ and Python that is not a test (logs, errors, help), of pages, and of names of tests. It checks the
+phrases in all these. In C++ it also finds a comment behind the last part of a statement that the comment has broken into two lines.
+If no files are named, it checks all tracked ones. --counts prints counts per folder only. Exits with 1 if a comment that EXCEPTIONS
+does not name has a bad opening, or if anything else is found.
 """
 import ast
 import collections
@@ -31,11 +32,16 @@ PHRASE_WORDS = 6
 CLAUSES = re.compile(r"(?:Of|Who|Whom|Whose|Whoever|What|Than|Only (?:what|who|whose))\b")
 # Texts and names of tests do not begin with these either.
 QUESTIONS = re.compile(CLAUSES.pattern + r"|(?:Whatever|Which|Whether|How|Why)\b")
+# Errors and logs begin in lower case. "of the rows", "which is not a number" and the like are parts of a text there.
+LOWER_CLAUSES = re.compile(r"(?:what|who|whom|whose|whoever|whatever|only (?:what|who|whose))\b")
+# Sentences of pages. In them a question may be a subject ("How k is chosen is in ..."), and it may be a title.
+PAGE_CLAUSES = re.compile(CLAUSES.pattern + r"|(?:Whatever|Which|That which|Those who)\b")
 # Names of tests: letters are lost there, so words that stand for something else are hard to understand.
 NAMES = re.compile(r"(?:test )?(?:" + QUESTIONS.pattern + r"|(?:That|Those) Of\b)"
                    r"|.*\b(?:is none|is (?:his|its|the machines|the workers)|are its\b.*|stands?)$", re.IGNORECASE)
 # A comment of fewer words has no verb. If its first letter is not a capital, it is a label.
 SHORT_WORDS = 5
+MAX_COLUMNS = 100
 LABEL_OPENINGS = frozenset("Nobody By For Per".split())
 
 # Phrase -> what to write instead.
@@ -51,6 +57,8 @@ PHRASES = {
 }
 # Pages that are not rewritten: decisions and measurements of their time.
 RECORDS = ("docs/decisions/", "tests/benchmark/RESULTS.md")
+# Pages that still have such openings. This list only becomes shorter.
+PAGES_WITH_OPENINGS = ("docs/python.md",)
 # They have the phrases themselves.
 THESE = ("tools/check_prose.py", "tools/check_prose_test.py")
 
@@ -115,6 +123,46 @@ def has_bad_opening(comment):
             and len(sentence.split()) <= PHRASE_WORDS)
 
 
+def is_headless_text(text):
+    """Returns whether a sentence of an error, a log or a help is headless. A text after a blank continues a sentence."""
+    sentences = sentences_of(text)
+    return (any(is_headless(sentence, QUESTIONS) for sentence in sentences)
+            or any(is_headless(sentence, LOWER_CLAUSES) for sentence in sentences[text[:1].isspace():]))
+
+
+def broken_by_comments(source):
+    """Yields (line number, text) of each line with the end of a statement and a comment, without which one line would hold the statement.
+
+    clang-format breaks a member in this way if the comment behind it is too long; the comment belongs above the member.
+    """
+    lines = source.splitlines()
+    for number in range(1, len(lines)):
+        before, end = lines[number - 1], re.match(r"\s{4,}([^/\"]*\S;)\s+//(?! NOLINT)", lines[number])
+        if (end and re.search(r"[=>\w(]$", before) and "//" not in before and not re.match(r"\s*#|.*\b(?:else|do)$", before)
+                and len(before) + 1 + len(end.group(1)) <= MAX_COLUMNS):
+            yield number + 1, "the comment breaks the statement; put it above: " + lines[number].strip()
+
+
+def page_sentences(source):
+    """Yields (line number, text) of each sentence of a page: in paragraphs, items of lists and cells of tables, not in titles or code."""
+    source = re.sub(r"^ *```.*?^ *```|^    [^\n]*", lambda code: "\n" * code.group(0).count("\n"), source, flags=re.DOTALL | re.MULTILINE)
+    for block in re.finditer(r"(?:[^\n]+\n?)+", source):
+        number = source.count("\n", 0, block.start()) + 1
+        for part in re.split(r"\n(?=\s*(?:[*|#-]|\d+\.)(?:\s|$))", block.group(0).rstrip("\n")):
+            text = re.sub(r"^\s*(?:[*-]|\d+\.)\s+", "", part)
+            for cell in [] if text.startswith("#") else text.split("|") if text.lstrip().startswith("|") else [text]:
+                for sentence in sentences_of(" ".join(cell.split())):
+                    yield number, sentence
+            number += part.count("\n") + 1
+
+
+def bad_page_openings(path):
+    if path in PAGES_WITH_OPENINGS:
+        return []
+    return [(path, number, sentence) for number, sentence in page_sentences(pathlib.Path(path).read_text())
+            if is_headless(sentence, PAGE_CLAUSES)]
+
+
 def python_comments(source):
     """Yields (line number, text) of each comment and docstring."""
     yield from comments(source, "#")
@@ -140,9 +188,10 @@ def bad_openings(path):
         if has_bad_opening(comment) and f"{path}: {comment}" not in EXCEPTIONS:
             found.append((path, number, comment))
     if not re.search("_test|tests?/", path):
-        found += [(path, number, text) for number, text in texts_of(path, source)
-                  if any(is_headless(sentence, QUESTIONS) for sentence in sentences_of(text))]
+        found += [(path, number, text) for number, text in texts_of(path, source) if is_headless_text(text)]
     found += [(path, number, name) for number, name in test_names(path, source) if NAMES.match(name)]
+    if path.endswith((".h", ".cc", ".inc", ".cu")):
+        found += [(path, number, text) for number, text in broken_by_comments(source)]
     return found, total
 
 
@@ -226,7 +275,9 @@ def main():
     counts, found, total = collections.Counter(), [], 0
     phrases = collections.defaultdict(list)
     for path in sources:
-        if not path.endswith(".md"):
+        if path.endswith(".md"):
+            found += bad_page_openings(path)
+        else:
             bad, number = bad_openings(path)
             found += bad
             total += number

@@ -29,6 +29,12 @@ REFUSED_OPENINGS = (
     "TEST_F(RunTest, WithoutCgroupsItIsTheMachines) {",
     "TEST(RunTest, TheRunsDevicesStand) {",
     'LOG(INFO) << "How long the run waited.";',
+    'LOG(INFO) << "what the model sums up waits";',
+    'return absl::InternalError("ps/1 serves again; what it lacks is computed again");',
+    'return Error(absl::StrCat(path, ": is gone; whoever removed it knows why"));',
+    "  std::string\n      name;  // The name of the run in messages and on its pages.",
+    "  bool is_new_ =\n      false;  // The device has no copy.",
+    "  std::string reason_\n      ABSL_GUARDED_BY(mutex_);  // The reason why lines wait.",
     'constexpr char kHelp[] = "Prints the tasks.\\n"\n    "Of a run that has ended it prints how.";',
 )
 ACCEPTED_OPENINGS = (
@@ -46,6 +52,12 @@ ACCEPTED_OPENINGS = (
     "TEST(RunTest, AFullDiskTakesWhatFits) {",
     'LOG(INFO) << "With --json the command prints one object.";',
     'LOG(INFO) << "Of it";',
+    'LOG(INFO) << " what the model sums up";',
+    'return Error(absl::StrCat(value, ": ", "which is not a whole number"));',
+    'Add("activity: what the task does or waits for");',
+    "  // The name of the run in messages and on its pages.\n  std::string name;",
+    "  if (is_late)\n    return;  // The other task has the place.",
+    "  Call(first,\n       second);  // The order counts.",
 )
 REFUSED_PHRASES = (
     "The run goes on from step 7.",
@@ -128,6 +140,20 @@ def check_python_texts(folder):
     assert not phrases_in(folder, "a.py", 'raise ValueError(f"{name} is not a number of this run")\n')
 
 
+def check_pages(folder):
+    path = folder / "page.md"
+    for text in ("What it lacks is computed again.\n", "* Of the events the newest are kept.\n", "It ends.\nWhatever still runs is killed.\n",
+                 "| call | until |\n|---|---|\n| load | What the chief waits for is logged. |\n", "Which values fit\neach other, the tasks judge.\n"):
+        path.write_text("# What a run shows\n\n" + text)
+        assert len(check_prose.bad_page_openings(str(path))) == 1, text
+    for text in ("## What it costs to run this\n", "The run ends. Why did it end? What is left of it?\n", "    What a program prints here\n",
+                 "```\nWhat a program prints here\n```\n", "How k is chosen is described above.\n"):
+        path.write_text(text)
+        assert not check_prose.bad_page_openings(str(path)), text
+    path.write_text("# Title\n\nFirst line.\n\n* One item.\n* What is left\n  of it stays.\n")
+    assert check_prose.bad_page_openings(str(path)) == [(str(path), 6, "What is left of it stays.")]
+
+
 def check_exit_codes(folder):
     """Named files may have neither a phrase nor a bad opening."""
     for content, code in (("// Returns the number of rows here.\n", 0), ("// Of the rows of this ps, all.\n", 1),
@@ -146,6 +172,7 @@ def main():
         check_scripts(folder)
         check_phrases(folder)
         check_python_texts(folder)
+        check_pages(folder)
         check_exit_codes(folder)
 
 
