@@ -21,8 +21,8 @@ namespace shoal {
 namespace {
 
 constexpr double kPatience = 2500;  // Seconds that a run may take, most of them in waits.
-constexpr absl::Duration kBetweenLooks =
-    absl::Milliseconds(100);  // The time between two looks at the chief.
+// The time between two looks at the chief.
+constexpr absl::Duration kBetweenLooks = absl::Milliseconds(100);
 
 void DrawOptimizer(SeededRandom* random, v1::OptimizerConfig* optimizer) {
   optimizer->set_learning_rate(0.05);

@@ -9,11 +9,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/time.h"
 
 #include "runtime/checkpoint/bucket_tensors.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/observability/metrics_file.h"
+#include "runtime/rpc/chief_session.h"
 #include "runtime/variables/metric_sums.h"
 #include "runtime/variables/score_histogram.h"
 #include "tests/simulation/cluster_simulation.h"
@@ -21,8 +23,11 @@
 namespace shoal {
 namespace {
 
-constexpr double kPatienceWithChief =
-    25;  // ChiefSession::Options::chief_lost_after, and some less.
+// The longest pauses of the chief, in seconds, in which no task gives it up: a task waits a little
+// longer, and may have begun to wait before the pause.
+double PatienceWithChief() {
+  return absl::ToDoubleSeconds(ChiefSession::Options().chief_lost_after) - 5;
+}
 
 absl::StatusOr<std::vector<float>> ReadTensor(Checkpoint& checkpoint, uint32_t slice,
                                               const std::string& slot, size_t size) {
@@ -94,7 +99,7 @@ std::string ClusterSimulation::Judge() {
     paused += fault.seconds;
   }
   rules.failure_patience = FailurePatience(run_.run.cluster());
-  rules.places_are_safe = are_harmless && paused < kPatienceWithChief;
+  rules.places_are_safe = are_harmless && paused < PatienceWithChief();
   const std::string broken = history_.Check(rules);
   if (!broken.empty()) return broken;
   const auto directory = CheckpointDirectory::Open(disks_.files, "/run/checkpoints");

@@ -51,8 +51,8 @@ struct SimulatedProcess {
   // The identity in its newest heartbeat; null before the first one.
   std::shared_ptr<v1::Identity> connection;
   BatchKey batch;  // The batch that it computes, or computed last.
-  absl::Time last_contact =
-      absl::InfinitePast();                 // When the chief last received a message from it.
+  // When the chief last received a message from it.
+  absl::Time last_contact = absl::InfinitePast();
   absl::Time acted = absl::InfinitePast();  // When it last answered an exchange with OK.
   // When the chief was first seen to have removed this process from its members.
   absl::Time lease_ended = absl::InfiniteFuture();
