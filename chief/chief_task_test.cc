@@ -131,6 +131,9 @@ TEST_F(ChiefTaskTest, ARequestToStopAfterTheTaskIsGoneDoesNothing) {
     StopOnRequest(&shutdown, std::shared_ptr<ChiefTask>(std::move(*task)));
   }
   shutdown.Request();
+  EXPECT_TRUE(shutdown.requested());
+  EXPECT_FALSE(FileExists(*files_, options_.run.out() + "/summary.json"));
+  EXPECT_TRUE(Create().ok()) << "the next chief gets the directory";
 }
 
 TEST_F(ChiefTaskTest, ARequestToStopEndsTheRun) {

@@ -1,8 +1,11 @@
 #include "ml/data/synthetic_dataset.h"
 
 #include <cmath>
+#include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace shoal {
@@ -61,16 +64,21 @@ TEST(SyntheticClassificationTest, ExamplesOfAClassAreNearEachOther) {
   }
 }
 
-TEST(SyntheticDatasetTest, NeedsPositiveSizes) {
+TEST(SyntheticDatasetTest, SizesArePositiveAndFitMemory) {
   SyntheticOptions options = Small();
   options.examples = 0;
-  EXPECT_FALSE(MakeSyntheticRegression(options).ok());
+  EXPECT_EQ(MakeSyntheticRegression(options).status(),
+            absl::InvalidArgumentError("synthetic data field examples is 0: it must be >= 1"));
   options = Small();
   options.classes = 0;
-  EXPECT_FALSE(MakeSyntheticClassification(options).ok());
+  EXPECT_EQ(MakeSyntheticClassification(options).status(),
+            absl::InvalidArgumentError("synthetic data field classes is 0: it must be >= 1"));
   options = Small();
   options.features = int64_t{1} << 40;
-  EXPECT_FALSE(MakeSyntheticClassification(options).ok());
+  const absl::Status too_many = MakeSyntheticClassification(options).status();
+  EXPECT_EQ(too_many.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(too_many.message()),
+              testing::HasSubstr("examples 30 x features 1099511627776 are too many for memory"));
 }
 
 }  // namespace

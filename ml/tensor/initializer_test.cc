@@ -3,6 +3,7 @@
 #include <cmath>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "gtest/gtest.h"
 
 namespace shoal {
@@ -49,10 +50,15 @@ TEST(InitializerTest, FansOfAConvolutionCountItsWindow) {
 
 TEST(InitializerTest, BadBoundsAreNamed) {
   EXPECT_TRUE(ValidateInitializer(UniformInitializer(0, 1)).ok());
-  EXPECT_FALSE(ValidateInitializer(UniformInitializer(1, 0)).ok());
-  EXPECT_FALSE(ValidateInitializer(NormalInitializer(0, -1)).ok());
-  EXPECT_FALSE(ValidateInitializer(ConstantInitializer(NAN)).ok());
-  EXPECT_FALSE(ValidateInitializer({static_cast<InitializerKind>(9), 0, 0}).ok());
+  EXPECT_EQ(ValidateInitializer(UniformInitializer(1, 0)),
+            absl::InvalidArgumentError("initializer: uniform needs a <= b, has a=1 b=0"));
+  EXPECT_EQ(ValidateInitializer(NormalInitializer(0, -1)),
+            absl::InvalidArgumentError(
+                "initializer: the standard deviation b must not be negative, is -1"));
+  EXPECT_EQ(ValidateInitializer(ConstantInitializer(NAN)),
+            absl::InvalidArgumentError("initializer: a and b must be finite numbers"));
+  EXPECT_EQ(ValidateInitializer({static_cast<InitializerKind>(9), 0, 0}),
+            absl::InvalidArgumentError("initializer: unknown kind 9"));
 }
 
 }  // namespace

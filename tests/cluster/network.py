@@ -21,6 +21,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 
 # One file for each process that has networks, locked as long as it lives; and the lock of the process that makes one.
 OWNERS = pathlib.Path("/run/shoal_test_networks")
@@ -206,18 +207,25 @@ class Network:
 
 
 def run_cases(cases, *arguments):
-    """Runs the cases that the command line names, by default all, each with `arguments`; says how each ended. Exits with 1
-    if one failed."""
-    wanted = sys.argv[1:] or [case.__name__ for case in cases]
-    failed = False
-    for case in cases:
-        if case.__name__ not in wanted:
-            continue
+    """Runs the cases that the command line names, by default all, each with `arguments`, and prints how each ended. Exits with 1
+    if one failed, and with 2 for an unknown name."""
+    known = {case.__name__: case for case in cases}
+    wanted = sys.argv[1:] or list(known)
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        print(f"no such case: {', '.join(unknown)}; the cases are {', '.join(known)}", file=sys.stderr)
+        sys.exit(2)
+    names = [name for name in known if name in wanted]
+    failed = 0
+    for name in names:
         start = time.monotonic()
         try:
-            case(*arguments)
-            print(f"[ OK     ] {case.__name__} ({time.monotonic() - start:.1f} s)", flush=True)
-        except AssertionError as error:
-            failed = True
-            print(f"[ FAILED ] {case.__name__} ({time.monotonic() - start:.1f} s)\n{error}", flush=True)
+            known[name](*arguments)
+            print(f"[ OK     ] {name} ({time.monotonic() - start:.1f} s)", flush=True)
+        except Exception as error:  # pylint: disable=broad-except
+            failed += 1
+            if not isinstance(error, AssertionError):
+                traceback.print_exc()
+            print(f"[ FAILED ] {name} ({time.monotonic() - start:.1f} s)\n{error}", flush=True)
+    print(f"ran {len(names)} cases, {failed} failed", flush=True)
     sys.exit(1 if failed else 0)

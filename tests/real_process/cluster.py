@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 
 
 _ports = set()
@@ -203,17 +204,24 @@ class Run:
 
 
 def main(tests):
-    """Runs the functions given on the command line by name, or all."""
-    names = sys.argv[1:] or [t.__name__ for t in tests]
+    """Runs the functions given on the command line by name, or all. Exits with 1 if one failed, and with 2 for an unknown name."""
+    known = {test.__name__: test for test in tests}
+    wanted = sys.argv[1:] or list(known)
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        print(f"no such test: {', '.join(unknown)}; the tests are {', '.join(known)}", file=sys.stderr)
+        sys.exit(2)
+    names = [name for name in known if name in wanted]
     failed = 0
-    for test in tests:
-        if test.__name__ not in names:
-            continue
+    for name in names:
         start = time.monotonic()
         try:
-            test()
-            print(f"[ OK     ] {test.__name__} ({time.monotonic() - start:.1f} s)", flush=True)
-        except AssertionError as error:
+            known[name]()
+            print(f"[ OK     ] {name} ({time.monotonic() - start:.1f} s)", flush=True)
+        except Exception as error:  # pylint: disable=broad-except
             failed += 1
-            print(f"[ FAILED ] {test.__name__} ({time.monotonic() - start:.1f} s)\n{error}", flush=True)
+            if not isinstance(error, AssertionError):
+                traceback.print_exc()
+            print(f"[ FAILED ] {name} ({time.monotonic() - start:.1f} s)\n{error}", flush=True)
+    print(f"ran {len(names)} tests, {failed} failed", flush=True)
     sys.exit(1 if failed else 0)
