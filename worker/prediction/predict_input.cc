@@ -86,6 +86,7 @@ std::string Reshaping(const std::string& file, int64_t size, const std::vector<i
 
 // Returns the shape of a batch of a field, such as "[n,2]" or "int64 [n]".
 std::string ShapeOf(const FieldSpec& field) {
+  if (field.kind == FieldKind::kWeightedRagged) return "(lists of keys with weights)";
   if (field.is_ragged()) return "(lists of keys)";
   std::string text;
   if (field.example.dtype != DataType::kFloat32) {

@@ -43,7 +43,8 @@ absl::StatusOr<std::string> CheckInputValues(const v1::DataConfig& config, const
 absl::Status ExplainMisfit(const v1::DataConfig& config, const std::string& file,
                            const Dataset& data, const absl::Status& status);
 
-// Returns the fields with their shapes, as a part of a message: "input [1,28,28], c1 keys".
+// Returns the fields with their shapes, as a part of a message: "input [n,1,28,28], c1 (lists of
+// keys)".
 std::string NamesWithShapes(const std::vector<FieldSpec>& fields);
 
 // Explains why a program's model, whose data set gives the inputs `wanted`, refuses the inputs
