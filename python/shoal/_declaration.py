@@ -107,9 +107,8 @@ def make_declaration(
         if variable.name in names:
             raise ProgramError(f"two variables have the name {variable.name}")
         names[variable.name] = variable
-    if not any(variable.kind == "trainable" for variable in variables):
-        remedy = "; a program with tables needs one beside them, such as a bias" if tables else ""
-        raise ProgramError(f"none of the variables is trainable, so there is nothing to train{remedy}")
+    if not tables and not any(variable.kind == "trainable" for variable in variables):
+        raise ProgramError("none of the variables is trainable, so there is nothing to train")
     if len(variables) > MAX_VARIABLES:
         raise ProgramError(f"there are {len(variables)} variables; at most {MAX_VARIABLES} are possible")
     if sum(math.prod(variable.shape) for variable in variables) > 1 << 42:

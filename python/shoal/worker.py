@@ -78,6 +78,7 @@ class Worker:
         self._exit: Optional[tuple[str, object]] = None  # Where sys.exit was called, and with what.
         self._loop_thread: Optional[int] = None
         self._failed_thread: Optional[BaseException] = None
+        self._has_declared = False
         self._has_loop = False
         self._is_asked = False
         if _link is None:
@@ -154,13 +155,14 @@ class Worker:
         If the launcher only asks for the declaration, the program ends here with SystemExit.
         """
         self._check_process()
-        if self._variables:
+        if self._has_declared:
             raise ProgramError("declare() was called a second time; a program declares its variables once")
         declaration = make_declaration(
             variables, tables, examples, test_examples, optimizer, batch_size, epochs, max_steps, metrics, prefetch,
             data_fingerprint, computation or f"numpy {np.__version__}",
         )  # fmt: skip
         self._called_at = place()
+        self._has_declared = True
         self._variables = list(variables)
         self._tables = {table.name: table for table in tables}
         self._numbers = {variable.name: i for i, variable in enumerate(variables)}
@@ -181,7 +183,7 @@ class Worker:
 
     def __iter__(self) -> Iterator[Work]:
         self._check_process()
-        if not self._variables:
+        if not self._has_declared:
             raise ProgramError(
                 "the program asks for work before it has declared variables; call worker.declare() first"
             )
@@ -371,13 +373,13 @@ class Worker:
         elif self._has_loop:
             self._report_left_loop()
         else:
-            after = "worker.declare()" if self._variables else "shoal.Worker()"
+            after = "worker.declare()" if self._has_declared else "shoal.Worker()"
             text = (
                 f"{self._called_at}: after {after} the program ended without asking for work; loop over the worker or "
                 "trainer.batches()"
             )
             # A program that has declared before may have ended because something that it needs is away.
-            self._send_error(PERMANENT if self._variables else SURROUNDINGS, text, "")
+            self._send_error(PERMANENT if self._has_declared else SURROUNDINGS, text, "")
 
     def _report_left_loop(self) -> None:
         kind = PERMANENT  # It would do so again.

@@ -249,12 +249,20 @@ def test_a_declaration_with_tables_that_cannot_be_is_refused(name):
         play(lambda worker: declare(worker, **options), lambda fake: fake.welcome())
 
 
-def test_tables_alone_are_nothing_to_train():
+def test_tables_alone_can_be_declared():
     def program(worker):
-        worker.declare([], tables=[ITEM], examples=1)
+        worker.declare([], tables=[ITEM], examples=8, batch_size=8)
+        for work in worker:
+            rows = work.look_up("item", [1, 2])
+            rows.gradient = np.ones((2, 3), np.float32)
+            work.done(1.0)
 
-    with pytest.raises(shoal.ProgramError, match="a program with tables needs one beside them, such as a bias"):
-        play(program, lambda fake: fake.welcome())
+    def scenario(fake):
+        result = fake.train(fake.handshake(), range(8))
+        fake.finish()
+        return result
+
+    play(program, scenario)
 
 
 USED = {

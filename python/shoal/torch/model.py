@@ -92,10 +92,10 @@ def _kind_of_buffer(module: nn.Module, attribute: str, buffer: Any, is_statistic
     return "statistic" if is_statistic or (is_norm and attribute.startswith("running_")) else "fixed"
 
 
-def check_entries(entries: Sequence[Entry], statistics: Sequence[str]) -> Any:
-    """Checks that the tensors can be variables; returns the device of the parameters."""
+def check_entries(entries: Sequence[Entry], statistics: Sequence[str], has_tables: bool = False) -> Any:
+    """Checks that the tensors can be variables; returns the device of the parameters, or the CPU if there are none."""
     parameters = [entry for entry in entries if entry.kind == "parameter"]
-    if not parameters:
+    if not parameters and not has_tables:
         raise ProgramError("the model has no parameters")
     for entry in parameters:
         tensor = entry.tensor
@@ -116,7 +116,7 @@ def check_entries(entries: Sequence[Entry], statistics: Sequence[str]) -> Any:
                 "which belongs to the run; leave max_norm out and scale the rows that it returns"
             )
     _check_memory(parameters)
-    devices = {entry.tensor.device for entry in parameters}
+    devices = {entry.tensor.device for entry in parameters} or {torch.device("cpu")}
     if len(devices) > 1:
         several = ", ".join(sorted(map(str, devices)))
         raise ProgramError(f"the parameters are on {several}; a program has one device, several workers have several")

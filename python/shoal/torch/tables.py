@@ -52,6 +52,9 @@ class BatchRows:
             for part in parts:
                 part.leaf.grad = None
 
+    def have_gradients(self) -> bool:
+        return any(part.leaf.grad is not None for parts in self._parts.values() for part in parts)
+
     def end(self) -> None:
         self._work = None
         self._parts = {}

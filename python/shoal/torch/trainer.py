@@ -291,7 +291,7 @@ class Trainer:
 
     def _declare(self, **options: Any) -> None:
         self._entries = list(tensors_of(self._models, self._statistics))
-        device = check_entries(self._entries, self._statistics)
+        device = check_entries(self._entries, self._statistics, bool(self._tables))
         variables = []
         for entry in self._entries:
             if entry.kind in ("counter", "constant"):
@@ -386,7 +386,9 @@ class Trainer:
         self._add_metrics(metrics, examples)
         if not work.is_training:
             return
-        has_run = may_have_run and any(parameter.grad is not None for parameter in self._trained.values())
+        has_run = may_have_run and (
+            any(parameter.grad is not None for parameter in self._trained.values()) or self._rows.have_gradients()
+        )
         if self._careful:
             check_leaves(means, self._names, has_run)
         if has_run:

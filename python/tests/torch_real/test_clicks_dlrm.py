@@ -204,3 +204,52 @@ def test_the_example_trains_the_model_of_the_run_file(tmp_path, monkeypatch):
     for table, (keys, values) in file_rows.items():
         np.testing.assert_array_equal(program_rows[table][0], keys)
         np.testing.assert_allclose(program_rows[table][1], values, rtol=0, atol=1e-7, err_msg=table)
+
+
+FACTORS = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import TensorDataset
+import shoal
+import shoal.torch
+
+worker = shoal.Worker()
+torch.manual_seed(0)
+USERS, ITEMS = torch.randint(0, 20, (400,)), torch.randint(0, 30, (400,))
+CLICKS = ((USERS * 7 + ITEMS * 3) % 5 < 2).float()
+
+
+class Factors(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.user = shoal.torch.Embedding(table="user", dim=4)
+        self.item = shoal.torch.Embedding(table="item", dim=4)
+
+    def forward(self, user, item):
+        return (self.user(user) * self.item(item)).sum(1)
+
+
+model = Factors()
+tables = [shoal.Table(name, 4, optimizer=shoal.Adagrad(0.3)) for name in ("user", "item")]
+trainer = shoal.torch.Trainer(worker, model, metrics=["auc"], tables=tables)
+data = TensorDataset(USERS, ITEMS, CLICKS)
+for user, item, click in trainer.batches(data, batch_size=40, epochs=20, test=data):
+    score = model(user, item)
+    trainer.step(F.binary_cross_entropy_with_logits(score, click), auc=(torch.sigmoid(score.detach()), click))
+"""
+
+
+def test_a_model_may_have_tables_only(tmp_path):
+    program = tmp_path / "factors.py"
+    program.write_text(FACTORS)
+    rows = []
+    for ps in (0, 2):
+        run = shoal.launch(program, ps=ps, workers=1, out=tmp_path / f"run{ps}")
+        run.wait(180)
+        assert json.loads(Path(run.directory, "summary.json").read_text())["test_auc"] > 0.7
+        rows.append(rows_of(run.directory))
+    for table, (keys, values) in rows[0].items():
+        assert len(keys) == {"user": 20, "item": 30}[table]
+        assert keys.tobytes() == rows[1][table][0].tobytes()
+        assert values.tobytes() == rows[1][table][1].tobytes()
