@@ -58,14 +58,27 @@ bool ExchangeAttempts::IsUnsettled(PushOutcome outcome) const {
          (outcome == PushOutcome::kCorrupt && damaged_replies_ < kMaxDamagedReplies);
 }
 
+bool ExchangeAttempts::HasUnsettledPush() const {
+  for (size_t place = 0; place < outcomes_.size(); ++place) {
+    if (exchange_.push_data[place] != nullptr && IsUnsettled(outcomes_[place])) return true;
+  }
+  return false;
+}
+
+ExchangeAttempts::Parking ExchangeAttempts::parking() const {
+  if (asks_for_room_) return Parking::kOptional;
+  if (!PullsWait()) return Parking::kNever;
+  return HasUnsettledPush() ? Parking::kOptional : Parking::kAlways;
+}
+
 void ExchangeAttempts::FillRequest(const v1::Identity& sender, uint64_t receiver_incarnation,
-                                   bool with_checksums, BulkCall* call) {
+                                   bool with_checksums, bool may_park, BulkCall* call) {
   request_->Clear();
   *request_->mutable_identity() = sender;
   request_->set_receiver_incarnation(receiver_incarnation);
   call->payloads.clear();
   uint64_t bytes = 0;  // those of the payloads, and of the values in the reply
-  ChooseParts();
+  ChooseParts(may_park);
   const bool pulls = exchange_.pull && !asks_for_room_ && !(has_more_ && sent_pulls_.empty());
   if (pulls) AddPulls(with_checksums, call);
   if (exchange_.push) AddPushes(with_checksums, call);
@@ -73,9 +86,9 @@ void ExchangeAttempts::FillRequest(const v1::Identity& sender, uint64_t receiver
   for (const uint32_t place : sent_pulls_) {
     if (!exchange_.versions_only) bytes += PulledBytes(place);
   }
-  const absl::Duration park = asks_for_room_ ? room_park_
-                              : MayPark()    ? exchange_.park
-                                             : absl::ZeroDuration();
+  absl::Duration park;
+  if (asks_for_room_ && may_park) park = room_park_;
+  if (pulls && PullsWait()) park = exchange_.park;
   request_->set_park_milliseconds(static_cast<uint32_t>(absl::ToInt64Milliseconds(park)));
   request_->set_asks_for_room(asks_for_room_);
   call->header.clear();
@@ -83,7 +96,7 @@ void ExchangeAttempts::FillRequest(const v1::Identity& sender, uint64_t receiver
   call->timeout = TimeoutFor(bytes) + park;
 }
 
-void ExchangeAttempts::ChooseParts() {
+void ExchangeAttempts::ChooseParts(bool may_park) {
   sent_pushes_.clear();
   sent_pulls_.clear();
   has_more_ = false;
@@ -102,6 +115,8 @@ void ExchangeAttempts::ChooseParts() {
     sent_pushes_.push_back(place);
   }
   if (!exchange_.pull || asks_for_room_) return;
+  has_more_ = !may_park && !sent_pushes_.empty() && PullsWait();
+  if (has_more_) return;
   for (uint32_t place = 0; place < group_->slices.size(); ++place) {
     const bool wanted =
         exchange_.versions_only || group_->buckets || exchange_.pull_data[place] != nullptr;
@@ -118,8 +133,10 @@ void ExchangeAttempts::ChooseParts() {
   }
 }
 
-bool ExchangeAttempts::MayPark() const {
-  if (!group_->buckets) return true;
+bool ExchangeAttempts::PullsWait() const {
+  if (!exchange_.pull || exchange_.versions_only || exchange_.park <= absl::ZeroDuration()) {
+    return false;
+  }
   return std::all_of(outcomes_.begin(), outcomes_.end(), [this](PushOutcome outcome) {
     return outcome == PushOutcome::kAccepted || outcome == PushOutcome::kDuplicate ||
            IsUnsettled(outcome);

@@ -44,9 +44,20 @@ class ExchangeAttempts {
   const Exchange& exchange() const { return exchange_; }
   const ExchangeGroup* group() const { return group_; }
 
+  enum class Parking {
+    kNever,     // The ps answers the request at once.
+    kOptional,  // The ps may park the request. Another one would be answered at once: the
+                // contributions without the pulls, or a question for room that does not wait.
+    kAlways,    // The ps may park the request; only pulls are left.
+  };
+  // Returns what holds for the next request.
+  Parking parking() const;
+
   // Fills in header, payloads and timeout of `call` for the parts that are not settled yet.
+  // If `may_park` is false, it is a request that the ps answers at once; if parking() is kAlways,
+  // `may_park` must be true.
   void FillRequest(const v1::Identity& sender, uint64_t receiver_incarnation, bool with_checksums,
-                   BulkCall* call);
+                   bool may_park, BulkCall* call);
 
   enum class Next {
     kDone,       // result() is complete.
@@ -70,10 +81,12 @@ class ExchangeAttempts {
 
  private:
   bool IsUnsettled(PushOutcome outcome) const;
+  bool HasUnsettledPush() const;
   // Fills sent_pushes_ and sent_pulls_ for the next request.
-  void ChooseParts();
-  // Returns whether no push had an outcome on which the caller has to act before a pull can wait.
-  bool MayPark() const;
+  void ChooseParts(bool may_park);
+  // Returns whether the pulls wait for their version: the caller wants that, and no push had an
+  // outcome on which the caller has to act first.
+  bool PullsWait() const;
   void AddPushes(bool with_checksums, BulkCall* call);
   void AddPulls(bool with_checksums, BulkCall* call);
   static void AddKeys(const RowPull& rows, BulkCall* call);

@@ -32,8 +32,9 @@ class ExchangeAttemptsTest : public testing::Test {
     return *SliceTable::Create({spec}, 64);
   }
 
-  void Begin(bool push) {
+  void Begin(bool push, absl::Duration park = absl::ZeroDuration()) {
     Exchange exchange;
+    exchange.park = park;
     exchange.push = push;
     exchange.push_data = &pushed_;
     exchange.pull = true;
@@ -45,13 +46,12 @@ class ExchangeAttemptsTest : public testing::Test {
   // The next attempt, and its reply with a value that is damaged or not.
   absl::Status Attempt(bool value_damaged, v1::PushOutcome outcome = v1::PUSH_OUTCOME_ACCEPTED) {
     NoCall call;
-    attempts_.FillRequest(v1::Identity(), 1, /*with_checksums=*/true, &call);
-    v1::ExchangeRequest request;
-    EXPECT_TRUE(request.ParseFromString(call.header));
+    attempts_.FillRequest(v1::Identity(), 1, /*with_checksums=*/true, may_park_, &call);
+    EXPECT_TRUE(request_.ParseFromString(call.header));
     v1::ExchangeResponse response;
-    for (int i = 0; i < request.pushes_size(); ++i) response.add_outcomes(outcome);
+    for (int i = 0; i < request_.pushes_size(); ++i) response.add_outcomes(outcome);
     PayloadReader payload;
-    for (int i = 0; i < request.pulls_size(); ++i) {
+    for (int i = 0; i < request_.pulls_size(); ++i) {
       v1::ExchangeResponse::Pull* pull = response.add_pulls();
       pull->set_version(7);
       pull->set_value_version(7);
@@ -71,6 +71,8 @@ class ExchangeAttemptsTest : public testing::Test {
   float* pulled_ = value_;
   ExchangeAttempts attempts_{&table_, &group_};
   ExchangeAttempts::Next next_ = ExchangeAttempts::Next::kDone;
+  bool may_park_ = true;
+  v1::ExchangeRequest request_;  // the last one
 };
 
 TEST_F(ExchangeAttemptsTest, ADamagedValueIsAskedForAgain) {
@@ -103,6 +105,43 @@ TEST_F(ExchangeAttemptsTest, AContributionThatStaysDamagedKeepsThatOutcome) {
   EXPECT_EQ(Attempt(false, v1::PUSH_OUTCOME_CORRUPT), absl::OkStatus());
   EXPECT_EQ(next_, ExchangeAttempts::Next::kDone);
   EXPECT_EQ(attempts_.result(absl::OkStatus()).outcomes[0], PushOutcome::kCorrupt);
+}
+
+TEST_F(ExchangeAttemptsTest, AContributionGoesAheadOfAPullThatTheStoreMayNotPark) {
+  using Parking = ExchangeAttempts::Parking;
+  for (const v1::PushOutcome outcome :
+       {v1::PUSH_OUTCOME_ACCEPTED, v1::PUSH_OUTCOME_DUPLICATE, v1::PUSH_OUTCOME_WITHHELD}) {
+    Begin(/*push=*/true, absl::Seconds(2));
+    EXPECT_EQ(attempts_.parking(), Parking::kOptional);
+    may_park_ = false;
+    EXPECT_EQ(Attempt(/*value_damaged=*/false, outcome), absl::OkStatus());
+    EXPECT_EQ(request_.pushes_size(), 1);
+    EXPECT_EQ(request_.pulls_size(), 0);
+    EXPECT_EQ(request_.park_milliseconds(), 0u);
+    EXPECT_EQ(next_, ExchangeAttempts::Next::kSend);
+    // The caller has to act first on a contribution that was not taken.
+    const bool is_taken = outcome != v1::PUSH_OUTCOME_WITHHELD;
+    EXPECT_EQ(attempts_.parking(), is_taken ? Parking::kAlways : Parking::kNever);
+    may_park_ = is_taken;
+    EXPECT_EQ(Attempt(/*value_damaged=*/false), absl::OkStatus());
+    EXPECT_EQ(request_.pushes_size(), 0);
+    EXPECT_EQ(request_.pulls_size(), 1);
+    EXPECT_EQ(request_.park_milliseconds(), is_taken ? 2000u : 0u);
+    EXPECT_EQ(next_, ExchangeAttempts::Next::kDone);
+  }
+}
+
+TEST_F(ExchangeAttemptsTest, AQuestionForRoomNeedNotWaitAtThePs) {
+  Begin(/*push=*/true, absl::Seconds(2));
+  attempts_.AskForRoom(absl::Seconds(5));
+  for (const bool may_park : {true, false}) {
+    EXPECT_EQ(attempts_.parking(), ExchangeAttempts::Parking::kOptional);
+    may_park_ = may_park;
+    EXPECT_EQ(Attempt(/*value_damaged=*/false), absl::OkStatus());
+    EXPECT_TRUE(request_.asks_for_room());
+    EXPECT_EQ(request_.park_milliseconds(), may_park ? 5000u : 0u);
+    EXPECT_EQ(next_, ExchangeAttempts::Next::kNoRoom);
+  }
 }
 
 // A batch with 5000 rows of each of 8 buckets: three buckets fit into one message, except for one
@@ -167,7 +206,7 @@ class RowsInPartsTest : public testing::Test {
   ExchangeAttempts::Next Attempt(uint32_t last = kBuckets,
                                  v1::PushOutcome outcome = v1::PUSH_OUTCOME_ACCEPTED) {
     NoCall call;
-    attempts_.FillRequest(v1::Identity(), 1, /*with_checksums=*/false, &call);
+    attempts_.FillRequest(v1::Identity(), 1, /*with_checksums=*/false, /*may_park=*/true, &call);
     v1::ExchangeRequest request;
     EXPECT_TRUE(request.ParseFromString(call.header));
     park_ = request.park_milliseconds();
@@ -268,7 +307,7 @@ TEST_F(RowsInPartsTest, ABusyPsIsAskedForRoomForAllParts) {
   EXPECT_EQ(Attempt(kBuckets, v1::PUSH_OUTCOME_BUSY), ExchangeAttempts::Next::kRetryBusy);
   attempts_.AskForRoom(absl::Seconds(1));
   NoCall call;
-  attempts_.FillRequest(v1::Identity(), 1, /*with_checksums=*/false, &call);
+  attempts_.FillRequest(v1::Identity(), 1, /*with_checksums=*/false, /*may_park=*/true, &call);
   v1::ExchangeRequest request;
   ASSERT_TRUE(request.ParseFromString(call.header));
   EXPECT_TRUE(request.asks_for_room());
@@ -317,7 +356,7 @@ TEST(ExchangeTimeoutTest, TheTimeForBucketsIsThatOfTheRowsThatAreSent) {
     exchange.versions_only = versions_only;
     attempts.Reset(exchange);
     NoCall call;
-    attempts.FillRequest(v1::Identity(), 1, /*with_checksums=*/false, &call);
+    attempts.FillRequest(v1::Identity(), 1, /*with_checksums=*/false, /*may_park=*/true, &call);
     EXPECT_GE(call.timeout, absl::Seconds(2));
     EXPECT_LT(call.timeout, absl::Seconds(2) + absl::Milliseconds(10));
   }

@@ -61,7 +61,10 @@ class RemoteExchanges::Flight : public BulkCall {
   std::shared_ptr<BulkChannel> channel;  // The attempt under way.
   uint64_t sends = 0;                    // Over all exchanges: names an attempt.
   bool cut_short = false;
-  uint64_t queued = 0;  // kWaiting: its number among those that wait for a call to end; 0: another.
+  bool is_parked = false;  // The ps may park the call under way.
+  // kWaiting: its number among those that wait for a place among the calls to the ps; 0: another.
+  uint64_t queued = 0;
+  bool must_park = false;  // If queued: the call that it will start is one that the ps may park.
   absl::Time wake;
   absl::Time next_log;  // the time of the next log line, if the ps still does not take it
 };

@@ -37,7 +37,7 @@ RemoteExchanges::RemoteExchanges(const SliceTable& table, Options options, const
       const uint64_t seed = options_.incarnation << 32 | flights_.size();
       flights_.push_back(std::make_unique<Flight>(this, &group, seed, /*probe=*/false));
     }
-    if (group.ps >= num_calls_.size()) num_calls_.resize(group.ps + 1, 0);
+    if (group.ps >= calls_.size()) calls_.resize(group.ps + 1);
   }
   std::set<uint32_t> seen;
   for (const ExchangeGroup& group : options_.groups) {
@@ -126,19 +126,27 @@ void RemoteExchanges::Send(Flight* flight) {
   std::shared_ptr<BulkChannel> channel;
   uint64_t receiver_incarnation = 0;
   uint64_t send = 0;
+  const auto parking = flight->attempts.parking();
+  bool may_park = false;
   {
     MutexLock lock(&mutex_);
     channel = links_.channel(flight->ps);
-    if (channel != nullptr && num_calls_[flight->ps] >= kMaxCallsOfPs) {
+    const bool must_park = parking == ExchangeAttempts::Parking::kAlways;
+    if (channel != nullptr && !HasPlace(flight->ps, must_park)) {
       flight->stage = Stage::kWaiting;
       flight->wake = absl::InfiniteFuture();
       flight->queued = ++last_queued_;
+      flight->must_park = must_park;
+      ++calls_[flight->ps].queued;
       return;
     }
     if (channel != nullptr) {
       receiver_incarnation = links_.incarnation(flight->ps);
-      ++num_calls_[flight->ps];
+      may_park = parking != ExchangeAttempts::Parking::kNever && HasPlace(flight->ps, true);
+      ++calls_[flight->ps].all;
+      calls_[flight->ps].parked += may_park ? 1 : 0;
     }
+    flight->is_parked = may_park;
     const StoreView& view = links_.view();
     flight->identity.set_term(view.term);
     flight->identity.set_view(view.view);
@@ -157,7 +165,7 @@ void RemoteExchanges::Send(Flight* flight) {
   flight->identity.set_incarnation(options_.incarnation);
   flight->with_checksums = channel->needs_checksums();
   flight->attempts.FillRequest(flight->identity, receiver_incarnation, flight->with_checksums,
-                               flight);
+                               may_park, flight);
   channel->Start(flight);
   // A view that came meanwhile could not cancel what had not been started.
   MutexLock lock(&mutex_);
@@ -170,7 +178,7 @@ void RemoteExchanges::OnReply(Flight* flight, const absl::Status& status, absl::
     MutexLock lock(&mutex_);
     // A ps may answer UNAVAILABLE itself, because it does not know the worker's incarnation yet.
     NoteWay(*flight, flight->is_answered || !IsOutcomeUnknown(status));
-    OnCallEnded(flight->ps);
+    OnCallEnded(flight);
   }
   if (absl::IsDataLoss(status)) {
     const absl::Status damage = flight->attempts.TakeDamagedHeader();
@@ -326,29 +334,28 @@ bool RemoteExchanges::is_idle() {
   return active_ == 0 && !links_.has_retired() && !dropping_;
 }
 
-void RemoteExchanges::OnCallEnded(uint32_t ps) {
-  --num_calls_[ps];
-  if (last_queued_ == 0) return;  // None ever was.
-  Flight* next = nullptr;
-  for (const auto& flight : flights_) {
-    // One that was stopped meanwhile is due already, and sends nothing.
-    if (flight->queued == 0 || flight->ps != ps || !WhyStopped(*flight).ok()) continue;
-    if (next == nullptr || flight->queued < next->queued) next = flight.get();
-  }
-  if (next == nullptr) return;
-  next->queued = 0;
-  next->wake = absl::InfinitePast();
-  on_due_();
+void RemoteExchanges::OnCallEnded(Flight* flight) {
+  --calls_[flight->ps].all;
+  calls_[flight->ps].parked -= flight->is_parked ? 1 : 0;
+  flight->is_parked = false;
+  if (calls_[flight->ps].queued > 0) on_due_();
+}
+
+bool RemoteExchanges::HasPlace(uint32_t ps, bool must_park) const {
+  return calls_[ps].all < kMaxCallsOfPs && (!must_park || calls_[ps].parked < kMaxParkedCallsOfPs);
 }
 
 RemoteExchanges::Flight* RemoteExchanges::NextWaiting(absl::Time now, absl::Time* wake) {
   *wake = absl::InfiniteFuture();
+  Flight* next = nullptr;
   for (const auto& flight : flights_) {
     if (flight->stage != Stage::kWaiting) continue;
     if (flight->wake <= now) return flight.get();
     *wake = std::min(*wake, flight->wake);
+    if (flight->queued == 0 || !HasPlace(flight->ps, flight->must_park)) continue;
+    if (next == nullptr || flight->queued < next->queued) next = flight.get();
   }
-  return nullptr;
+  return next;
 }
 
 absl::Time RemoteExchanges::RunDue() {
@@ -363,7 +370,7 @@ absl::Time RemoteExchanges::RunDue() {
       flight = NextWaiting(now, &wake);
       if (flight == nullptr) return links_.has_retired() ? std::min(wake, now + kLookAgain) : wake;
       flight->stage = Stage::kSending;
-      flight->queued = 0;
+      if (std::exchange(flight->queued, 0) > 0) --calls_[flight->ps].queued;
       stopped = WhyStopped(*flight);
     }
     if (stopped.ok()) {

@@ -39,7 +39,12 @@ class RemoteExchanges {
   // The most calls to one ps at a time; further exchanges wait here in order. A connection carries
   // 64 calls at a time, and the deadline of a call that waited inside the connection would be
   // running.
-  static constexpr int kMaxCallsOfPs = 48;
+  static constexpr int kMaxCallsOfPs = 56;
+  // The most of these calls that the ps may park. They may wait for contributions to other slices
+  // of the same ps, so contributions have places that parked calls never take. An exchange that
+  // finds no place for a parked call pushes its contributions by a call of their own, and its pull
+  // waits here. It asks for room by a call that does not wait.
+  static constexpr int kMaxParkedCallsOfPs = 48;
 
   // `table` is copied; `clock` must outlive the object. `on_due` is called when RunDue has
   // something to do before the time that it returned. A lock is held then, so `on_due` must only
@@ -82,6 +87,13 @@ class RemoteExchanges {
     uint64_t step = 0;
   };
 
+  // The calls to one ps that are under way.
+  struct Calls {
+    int all = 0;
+    int parked = 0;  // those that the ps may park
+    int queued = 0;  // flights that wait for a place
+  };
+
   void Send(Flight* flight);
   void OnReply(Flight* flight, const absl::Status& status, absl::string_view header,
                PayloadReader* payload);
@@ -98,8 +110,12 @@ class RemoteExchanges {
   void CancelStoppedFlights(const std::vector<bool>& ps_moved)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // A call to the ps has ended; starts the next flight that waits for that.
-  void OnCallEnded(uint32_t ps) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The flight's call has ended, which another flight may wait for.
+  void OnCallEnded(Flight* flight) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns whether the ps may get one more call, which is one that it parks if `must_park`.
+  bool HasPlace(uint32_t ps, bool must_park) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns a flight whose time has come, or the first one of those that wait for a place and have
+  // one. If there is none, returns null, and sets `wake` to the time of the next.
   Flight* NextWaiting(absl::Time now, absl::Time* wake) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropRetired();
 
@@ -115,9 +131,8 @@ class RemoteExchanges {
   PsLinks links_ ABSL_GUARDED_BY(mutex_);
   bool dropping_ ABSL_GUARDED_BY(mutex_) = false;             // RunDue is destroying channels.
   std::vector<BusyStep> busy_steps_ ABSL_GUARDED_BY(mutex_);  // indexed by group
-  // Indexed by ps: calls under way on channels.
-  std::vector<int> num_calls_ ABSL_GUARDED_BY(mutex_);
-  // Numbers the flights that wait for a call to end.
+  std::vector<Calls> calls_ ABSL_GUARDED_BY(mutex_);          // indexed by ps
+  // Numbers the flights that wait for a place among the calls to their ps.
   uint64_t last_queued_ ABSL_GUARDED_BY(mutex_) = 0;
   // kFlightsPerGroup for each group, in order, then one for each ps, which asks whether the ps
   // answers.

@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -175,10 +177,10 @@ TEST_F(RemoteExchangesTest,
   }
 }
 
-// Five slices more at one ps than a connection carries calls, each in a group of its own.
+// More slices at one ps than a connection carries calls, each in a group of its own.
 class ManyExchangesTest : public RemoteExchangesTest {
  protected:
-  static constexpr int kMore = 5;
+  static constexpr int kMore = 12;
   static constexpr int kAll = RemoteExchanges::kMaxCallsOfPs + kMore;
 
   ManyExchangesTest() {
@@ -245,6 +247,168 @@ TEST_F(ManyExchangesTest, ExchangesOfAnOldLineageThatWaitDoNotTakeThePlacesOfThe
   many_->RunDue();
   EXPECT_EQ(ended_.size(), static_cast<size_t>(kAll));
   EXPECT_EQ(calls_.size(), static_cast<size_t>(kNew));
+}
+
+// In SYNC, each exchange pushes to a group and pulls its next version, for which the ps parks the
+// call. With clipping no version comes before all contributions.
+class ParkedExchangesTest : public ManyExchangesTest {
+ protected:
+  static constexpr size_t kMaxCalls = RemoteExchanges::kMaxCallsOfPs;
+  static constexpr size_t kMaxParked = RemoteExchanges::kMaxParkedCallsOfPs;
+  static constexpr size_t kNumGroups = kAll;
+
+  void StartAllParked(uint64_t lineage) {
+    for (size_t i = 0; i < kNumGroups; ++i) {
+      Exchange exchange;
+      exchange.group = static_cast<uint32_t>(i);
+      exchange.lineage = lineage;
+      exchange.push = true;
+      exchange.push_data = push_data_;
+      exchange.pull = true;
+      exchange.pull_version = 1;
+      exchange.pull_data = pull_data_;
+      exchange.park = absl::Seconds(2);
+      many_->Start(exchange, [this](const ExchangeResult& result) {
+        ends_.push_back(result.status);
+        if (result.outcomes[0] == PushOutcome::kAccepted && result.pulls[0].has_value) ++complete_;
+      });
+    }
+  }
+
+  static v1::ExchangeRequest RequestOf(const BulkCall& call) {
+    v1::ExchangeRequest request;
+    EXPECT_TRUE(request.ParseFromString(call.header));
+    return request;
+  }
+
+  size_t NumParked() const {
+    size_t parked = 0;
+    for (const BulkCall* call : calls_) parked += RequestOf(*call).park_milliseconds() > 0 ? 1 : 0;
+    return parked;
+  }
+
+  // Answers the oldest call that the ps parks or does not park, if there is one: contributions with
+  // `outcome`, pulls with their version, questions with `has_room`.
+  bool AnswerOne(bool parked, v1::PushOutcome outcome = v1::PUSH_OUTCOME_ACCEPTED,
+                 bool has_room = false) {
+    EXPECT_LE(calls_.size(), kMaxCalls);
+    EXPECT_LE(NumParked(), kMaxParked);
+    for (size_t i = 0; i < calls_.size(); ++i) {
+      BulkCall* const call = calls_[i];
+      const v1::ExchangeRequest request = RequestOf(*call);
+      if ((request.park_milliseconds() > 0) != parked) continue;
+      calls_.erase(calls_.begin() + static_cast<ptrdiff_t>(i));
+      v1::ExchangeResponse response;
+      response.set_has_room(has_room);
+      for (const v1::ExchangeRequest::Push& push : request.pushes()) {
+        response.add_outcomes(outcome);
+        if (!request.asks_for_room()) ++pushes_of_slice_[push.slice()];
+      }
+      PayloadReader payload;
+      for (const uint32_t slice : request.pulls()) {
+        v1::ExchangeResponse::Pull* const pull = response.add_pulls();
+        pull->set_slice(slice);
+        pull->set_version(1);
+        pull->set_value_version(1);
+        pull->set_payload_bytes(sizeof(gradient_));
+        payload.Append(reinterpret_cast<const char*>(gradient_), sizeof(gradient_));
+      }
+      call->OnReply(absl::OkStatus(), response.SerializeAsString(), &payload);
+      many_->RunDue();
+      return true;
+    }
+    return false;
+  }
+
+  float values_[4] = {};
+  float* const pull_data_[1] = {values_};
+  size_t complete_ = 0;  // Exchanges that were accepted and have the next version.
+  std::map<uint32_t, int> pushes_of_slice_;
+};
+
+TEST_F(ParkedExchangesTest, AllContributionsAreSentBeforeAnyParkedCallEnds) {
+  StartAllParked(1);
+  while (AnswerOne(/*parked=*/false)) {
+  }
+  EXPECT_EQ(NumParked(), kMaxParked);
+  EXPECT_EQ(calls_.size(), kMaxParked);
+  EXPECT_TRUE(ends_.empty());
+  std::set<uint32_t> pushed;
+  for (const auto& [slice, times] : pushes_of_slice_) pushed.insert(slice);
+  for (const BulkCall* call : calls_) {
+    const v1::ExchangeRequest request = RequestOf(*call);
+    for (const v1::ExchangeRequest::Push& push : request.pushes()) pushed.insert(push.slice());
+  }
+  EXPECT_EQ(pushed.size(), kNumGroups);
+  while (AnswerOne(/*parked=*/true)) {
+  }
+  EXPECT_EQ(complete_, kNumGroups);
+  EXPECT_EQ(many_->RunDue(), absl::InfiniteFuture());
+  ASSERT_EQ(pushes_of_slice_.size(), kNumGroups);
+  for (const auto& [slice, times] : pushes_of_slice_) EXPECT_EQ(times, 1) << slice;
+}
+
+TEST_F(ParkedExchangesTest, AQuestionForRoomThatFindsNoPlaceDoesNotWaitAtThePs) {
+  StartAllParked(1);
+  // There is no room for the contributions that were sent without a pull.
+  for (size_t i = kMaxParked; i < kMaxCalls; ++i) {
+    AnswerOne(/*parked=*/false, v1::PUSH_OUTCOME_BUSY);
+  }
+  EXPECT_EQ(NumParked(), kMaxParked);
+  ASSERT_EQ(calls_.size(), kMaxCalls);
+  for (size_t i = kMaxParked; i < kMaxCalls; ++i) {
+    EXPECT_TRUE(RequestOf(*calls_[i]).asks_for_room()) << i;
+  }
+  pushes_of_slice_.clear();
+  while (AnswerOne(/*parked=*/false, v1::PUSH_OUTCOME_ACCEPTED, /*has_room=*/true)) {
+  }
+  EXPECT_EQ(pushes_of_slice_.size(), kNumGroups - kMaxParked);
+  EXPECT_TRUE(ends_.empty());
+  while (AnswerOne(/*parked=*/true)) {
+  }
+  EXPECT_EQ(complete_, kNumGroups);
+}
+
+TEST_F(ParkedExchangesTest, AContributionThatIsNotTakenDoesNotWaitForAPlaceToPull) {
+  StartAllParked(1);
+  while (AnswerOne(/*parked=*/false, v1::PUSH_OUTCOME_WITHHELD)) {
+  }
+  EXPECT_EQ(calls_.size(), kMaxParked);
+  EXPECT_EQ(ends_.size(), kNumGroups - kMaxParked);
+}
+
+TEST_F(ParkedExchangesTest, ARollbackEndsWhatWaitsForAPlaceAndFreesAllPlaces) {
+  for (uint64_t lineage = 1; lineage <= 3; ++lineage) {
+    ends_.clear();
+    StartAllParked(lineage);
+    // Some have pushed and wait for a place to pull, others wait to push.
+    AnswerOne(/*parked=*/false);
+    AnswerOne(/*parked=*/false);
+    many_->SetView({1, lineage + 1, lineage + 1, {"ps"}, {1}});
+    while (!calls_.empty()) Answer(absl::CancelledError("cut off"));
+    many_->RunDue();
+    EXPECT_TRUE(calls_.empty());
+    EXPECT_EQ(ends_.size(), kNumGroups);
+    for (const absl::Status& end : ends_) EXPECT_TRUE(absl::IsAborted(end)) << end;
+  }
+}
+
+TEST_F(ParkedExchangesTest, APsThatIsLostWhileContributionsWaitGetsAllOfThemWhenItIsBack) {
+  StartAllParked(1);
+  AnswerOne(/*parked=*/false);
+  many_->SetView({1, 2, 1, {""}, {0}});
+  while (!calls_.empty()) Answer(absl::UnavailableError("cut off"));
+  many_->RunDue();
+  EXPECT_TRUE(calls_.empty());
+  EXPECT_TRUE(ends_.empty());
+  many_->SetView({1, 3, 1, {"ps"}, {2}});
+  many_->RunDue();
+  EXPECT_EQ(calls_.size(), kMaxCalls);
+  while (AnswerOne(/*parked=*/false)) {
+  }
+  while (AnswerOne(/*parked=*/true)) {
+  }
+  EXPECT_EQ(complete_, kNumGroups);
 }
 
 TEST_F(RemoteExchangesTest, ADamagedHeaderIsSentAgainAndCountsAsDamage) {
