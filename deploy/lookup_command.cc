@@ -76,7 +76,8 @@ int LookupMain(absl::Span<const std::string> args) {
     std::printf(
         "usage: shoal lookup --out=DIR --table=TABLE [--step=N] KEY...\n\n"
         "Prints the rows of these keys from the newest checkpoint of a run, which may be under\n"
-        "way. A key that was never trained has its initial value.\n\n%s",
+        "way. A key that was never trained has its initial value. A key is a whole number of 64\n"
+        "bits; -5 names the key with the same bits.\n\n%s",
         FlagHelp(kScopeLookup).c_str());
     return kExitDone;
   }

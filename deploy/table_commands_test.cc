@@ -107,6 +107,9 @@ TEST_F(TableCommandsTest, LookupPrintsRowsAndSaysWhichWereNeverTrained) {
   EXPECT_THAT(printed_, HasSubstr("item, step 7\n3: 37 38  (version 4)\n"
                                   "39: 397 398  (version 7)\n50: 0 0  (touched in 1 of 2 "));
   EXPECT_THAT(printed_, HasSubstr("\n51: 0 0  (never trained: the initial value)\n"));
+  ASSERT_EQ(Run(&LookupMain, {"--table=item", "-5", "18446744073709551611"}), 0) << errors_;
+  EXPECT_THAT(printed_, HasSubstr("item, step 7\n-5: "));
+  EXPECT_THAT(printed_, HasSubstr("\n18446744073709551611: "));
   EXPECT_NE(Run(&LookupMain, {"--table=other", "3"}), 0);
   EXPECT_THAT(errors_, HasSubstr("has no table other; it has item"));
   EXPECT_NE(Run(&LookupMain, {"--table=item", "three"}), 0);

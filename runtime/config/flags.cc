@@ -216,7 +216,11 @@ absl::Status CheckPaths(const CommandLine& line) {
   return absl::OkStatus();
 }
 
-bool IsFlag(absl::string_view text) { return text.size() > 1 && text[0] == '-'; }
+// A negative number is an argument, since no flag begins with a digit.
+bool IsFlag(absl::string_view text) {
+  if (text.size() < 2 || text[0] != '-') return false;
+  return text.find_first_not_of("0123456789", 1) != absl::string_view::npos;
+}
 
 }  // namespace
 

@@ -5,7 +5,8 @@
 // Most flags are short names of run-file fields; `--set path=value` sets any other field. Flags
 // override the run file, wherever --run is on the line, and are applied in the order given.
 // `--name=value` and `--name value` are the same; booleans are also `--name` and `--noname`;
-// arguments after `--` are not flags. One table (flag_table.cc) drives parsing and --help.
+// negative numbers and arguments after `--` are not flags. One table (flag_table.cc) drives parsing
+// and --help.
 #ifndef SHOAL_RUNTIME_CONFIG_FLAGS_H_
 #define SHOAL_RUNTIME_CONFIG_FLAGS_H_
 

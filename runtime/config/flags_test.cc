@@ -104,6 +104,14 @@ TEST(FlagsTest, TextThatIsNotAFlagIsAnArgument) {
               ElementsAre("a", "--seed=2"));
 }
 
+TEST(FlagsTest, ANegativeNumberIsAnArgument) {
+  const CommandLine line = Parsed(kScopeLookup, {"--out=/d", "-5", "--table=item", "17", "-42"});
+  EXPECT_THAT(line.arguments, ElementsAre("-5", "17", "-42"));
+  EXPECT_EQ(line.task.table, "item");
+  EXPECT_EQ(Error({"-5x"}), "--5x: is not a flag; see --help");
+  EXPECT_EQ(Error({"--5"}), "--5: is not a flag; see --help");
+}
+
 TEST(FlagsTest, ErrorsAreOneLineWithFlagAndRemedy) {
   EXPECT_EQ(Error({"--learning_rte=1"}),
             "--learning_rte: is not a flag; did you mean --learning_rate?");
@@ -350,6 +358,7 @@ TEST(FlagsTest, NoCommandHasTwoFlagsOfAName) {
     for (const FlagSpec& spec : FlagTable()) {
       if ((spec.scopes & scope) == 0) continue;
       EXPECT_TRUE(seen.insert(spec.name).second) << spec.name << " of scope " << scope;
+      EXPECT_TRUE(absl::ascii_isalpha(spec.name[0])) << spec.name;
     }
   }
 }
