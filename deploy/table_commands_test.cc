@@ -1,5 +1,6 @@
 // The commands that read tables from checkpoints: export --tables, lookup and inspect.
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,18 +9,22 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "base/faulty_file_system.h"
 #include "base/file_system.h"
 #include "base/status_matchers.h"
 #include "deploy/export_command.h"
 #include "deploy/inspect_command.h"
 #include "deploy/lookup_command.h"
+#include "deploy/table_export.h"
 #include "ml/data/records/npy_file.h"
+#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpoint_testing.h"
 
 namespace shoal {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class TableCommandsTest : public ::testing::Test {
  protected:
@@ -90,6 +95,67 @@ TEST_F(TableCommandsTest, ExportSinceACheckpointWritesWhatChanged) {
   EXPECT_THAT(errors_, HasSubstr("--since: there is no checkpoint of step 8; there are those of "));
   EXPECT_NE(Run(&ExportMain, {"--since=7"}), 0);
   EXPECT_THAT(errors_, HasSubstr("--since: has no meaning without --tables"));
+}
+
+// Returns the contents of the files in the directory, keyed by name.
+std::map<std::string, std::string> FilesIn(FileSystem& disk, const std::string& directory) {
+  std::map<std::string, std::string> files;
+  const absl::StatusOr<std::vector<std::string>> names = disk.List(directory);
+  for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
+    files[name] = ReadFile(disk, JoinPath(directory, name)).value();
+  }
+  return files;
+}
+
+class ExportToABadDiskTest : public ::testing::Test {
+ protected:
+  static std::unique_ptr<Checkpoint> Save(FileSystem& disk, uint64_t step) {
+    SaveOptions options;
+    options.step = step;
+    options.with_table = true;
+    EXPECT_OK(SaveTestRun(disk, "run", options));
+    return Checkpoint::Open(disk, JoinPath("run", TestName(options).ToString()),
+                            Checkpoint::Verify::kIndex)
+        .value();
+  }
+};
+
+TEST_F(ExportToABadDiskTest, AnErrorWhileFilesAreWrittenLeavesThoseOfTheEarlierExport) {
+  FaultyFileSystem disk;
+  const std::unique_ptr<Checkpoint> then = Save(disk, 7), now = Save(disk, 9);
+  for (Checkpoint* const since : {static_cast<Checkpoint*>(nullptr), then.get()}) {
+    ASSERT_OK(ExportTables(disk, *then, then.get(), "rows").status());
+    int first = disk.faults().num_changes();
+    ASSERT_OK(ExportTables(disk, *now, since, "rows").status());
+    const int num_changes = disk.faults().num_changes() - first;
+    // A file is removed and two are renamed, or three are renamed; then the directory is synced.
+    const int first_visible = num_changes - 4;
+    ASSERT_GT(first_visible, 0);
+    for (int n = 0; n < num_changes; ++n) {
+      ASSERT_OK(ExportTables(disk, *then, then.get(), "rows").status());
+      const std::map<std::string, std::string> earlier = FilesIn(disk, "rows");
+      ASSERT_EQ(earlier.size(), 3u);
+      first = disk.faults().num_changes();
+      disk.faults().FailAt(first + n, absl::ResourceExhaustedError("rows: the disk is full"));
+      EXPECT_EQ(ExportTables(disk, *now, since, "rows").status(),
+                absl::ResourceExhaustedError(
+                    "rows: the disk is full; make room or name another directory"));
+      disk.faults().StopFailing();
+      const std::map<std::string, std::string> files = FilesIn(disk, "rows");
+      EXPECT_EQ(files == earlier, n <= first_visible) << n << " of " << num_changes;
+      for (const auto& [name, contents] : files) EXPECT_THAT(name, Not(HasSubstr(".new")));
+    }
+  }
+}
+
+TEST_F(ExportToABadDiskTest, FilesThatAKilledExportLeftAreReplaced) {
+  FaultyFileSystem disk;
+  const std::unique_ptr<Checkpoint> now = Save(disk, 7);
+  ASSERT_OK(ExportTables(disk, *now, nullptr, "rows").status());
+  const std::map<std::string, std::string> whole = FilesIn(disk, "rows");
+  ASSERT_OK(WriteAtomically(disk, "rows/item.keys.npy.new", std::string(10000, 'x')));
+  ASSERT_OK(ExportTables(disk, *now, nullptr, "rows").status());
+  EXPECT_EQ(FilesIn(disk, "rows"), whole);
 }
 
 TEST_F(TableCommandsTest, ARunWithoutTablesIsNamed) {

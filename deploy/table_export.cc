@@ -20,27 +20,31 @@ namespace {
 
 constexpr size_t kNpyHeaderBytes = 128;
 
+// Adds the remedy to an error of the directory that is written.
+absl::Status Written(const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat(status.message(), absl::IsResourceExhausted(status)
+                                                         ? "; make room or name another directory"
+                                                         : "; name another directory"));
+}
+
 // A .npy file of an array whose length is known when all of it is written.
 class NpyWriter {
  public:
-  static absl::StatusOr<std::unique_ptr<NpyWriter>> Create(FileSystem& file_system,
-                                                           const std::string& path) {
-    RETURN_IF_ERROR(RemoveTree(file_system, absl::StrCat(path, ".new")));
-    ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file,
-                     file_system.OpenForUpdate(absl::StrCat(path, ".new")));
-    return absl::WrapUnique(new NpyWriter(file_system, path, std::move(file)));
-  }
+  explicit NpyWriter(std::unique_ptr<WritableFile> file) : file_(std::move(file)) {}
 
   template <typename T>
   absl::Status Append(const std::vector<T>& numbers) {
     const absl::string_view bytes(reinterpret_cast<const char*>(numbers.data()),
                                   numbers.size() * sizeof(T));
-    RETURN_IF_ERROR(file_->WriteAt(end_, bytes));
+    RETURN_IF_ERROR(Written(file_->WriteAt(end_, bytes)));
     end_ += bytes.size();
     return absl::OkStatus();
   }
 
-  // `type` and `shape` in NumPy's notation, such as "<f4" and "(3, 2)".
+  // Writes the header, and syncs and closes the file. `type` and `shape` are in NumPy's notation,
+  // such as "<f4" and "(3, 2)".
   absl::Status Finish(absl::string_view type, absl::string_view shape) {
     std::string header("\x93NUMPY\x01\x00", 8);
     header.push_back(static_cast<char>(kNpyHeaderBytes - 10));
@@ -49,20 +53,59 @@ class NpyWriter {
                     ", }");
     header.resize(kNpyHeaderBytes - 1, ' ');
     header.push_back('\n');
-    RETURN_IF_ERROR(file_->WriteAt(0, header));
-    RETURN_IF_ERROR(file_->Sync());
-    RETURN_IF_ERROR(file_->Close());
-    return file_system_.Rename(absl::StrCat(path_, ".new"), path_);
+    RETURN_IF_ERROR(Written(file_->WriteAt(0, header)));
+    RETURN_IF_ERROR(Written(file_->Sync()));
+    return Written(file_->Close());
   }
 
  private:
-  NpyWriter(FileSystem& file_system, std::string path, std::unique_ptr<WritableFile> file)
-      : file_system_(file_system), path_(std::move(path)), file_(std::move(file)) {}
-
-  FileSystem& file_system_;
-  const std::string path_;
   const std::unique_ptr<WritableFile> file_;
   uint64_t end_ = kNpyHeaderBytes;
+};
+
+// The files of an export. They lie beside those of an earlier one, as NAME.new, until all of them
+// are written.
+class NewFiles {
+ public:
+  // The file system must outlive the object.
+  explicit NewFiles(FileSystem& file_system) : file_system_(file_system) {}
+  // Removes the new files that have not replaced others.
+  ~NewFiles() {
+    for (const std::string& path : paths_) RemoveTree(file_system_, NewName(path)).IgnoreError();
+  }
+  NewFiles(const NewFiles&) = delete;
+  NewFiles& operator=(const NewFiles&) = delete;
+
+  absl::StatusOr<std::unique_ptr<NpyWriter>> Create(const std::string& path) {
+    // An export that was killed may have left it.
+    RETURN_IF_ERROR(Written(RemoveTree(file_system_, NewName(path))));
+    paths_.push_back(path);
+    absl::StatusOr<std::unique_ptr<WritableFile>> file = file_system_.OpenForUpdate(NewName(path));
+    RETURN_IF_ERROR(Written(file.status()));
+    return std::make_unique<NpyWriter>(*std::move(file));
+  }
+
+  // Makes Replace remove this file of an earlier export.
+  void RemoveOld(std::string path) { removed_.push_back(std::move(path)); }
+
+  // All new files must be finished.
+  absl::Status Replace() {
+    for (const std::string& path : removed_) {
+      RETURN_IF_ERROR(Written(RemoveTree(file_system_, path)));
+    }
+    for (const std::string& path : paths_) {
+      RETURN_IF_ERROR(Written(file_system_.Rename(NewName(path), path)));
+    }
+    paths_.clear();
+    return absl::OkStatus();
+  }
+
+ private:
+  static std::string NewName(const std::string& path) { return absl::StrCat(path, ".new"); }
+
+  FileSystem& file_system_;
+  std::vector<std::string> paths_;
+  std::vector<std::string> removed_;
 };
 
 // Returns the rows of `now`, values only, that `then` has not or has with another value. Adds the
@@ -120,9 +163,8 @@ absl::StatusOr<uint32_t> SameTable(const Checkpoint& other, const v1::VariableSp
       table.table().buckets(), "; name a checkpoint of this run"));
 }
 
-absl::StatusOr<ExportedTable> ExportTable(FileSystem& file_system, Checkpoint& checkpoint,
-                                          Checkpoint* since, uint32_t table,
-                                          const std::string& base) {
+absl::StatusOr<ExportedTable> ExportTable(Checkpoint& checkpoint, Checkpoint* since, uint32_t table,
+                                          const std::string& base, NewFiles* files) {
   const SliceTable& slices = checkpoint.slices();
   const v1::VariableSpec& spec = checkpoint.manifest().variables(static_cast<int>(table));
   ExportedTable exported;
@@ -131,12 +173,8 @@ absl::StatusOr<ExportedTable> ExportTable(FileSystem& file_system, Checkpoint& c
   if (since != nullptr) {
     ASSIGN_OR_RETURN(slice_then, SameTable(*since, spec));
   }
-  if (since == nullptr) {
-    // An earlier export into this directory may have left it; the keys in it may have rows now.
-    RETURN_IF_ERROR(RemoveTree(file_system, base + ".removed.npy"));
-  }
-  ASSIGN_OR_RETURN(const auto keys, NpyWriter::Create(file_system, base + ".keys.npy"));
-  ASSIGN_OR_RETURN(const auto values, NpyWriter::Create(file_system, base + ".values.npy"));
+  ASSIGN_OR_RETURN(const auto keys, files->Create(base + ".keys.npy"));
+  ASSIGN_OR_RETURN(const auto values, files->Create(base + ".values.npy"));
   std::vector<uint64_t> removed;
   for (uint32_t slice = slices.first_slice_of(table); slice < slices.first_slice_of(table + 1);
        ++slice, ++slice_then) {
@@ -151,9 +189,13 @@ absl::StatusOr<ExportedTable> ExportTable(FileSystem& file_system, Checkpoint& c
   }
   RETURN_IF_ERROR(keys->Finish("<u8", absl::StrCat("(", exported.rows, ",)")));
   RETURN_IF_ERROR(values->Finish("<f4", absl::StrCat("(", exported.rows, ", ", DimOf(spec), ")")));
-  if (since == nullptr) return exported;
+  if (since == nullptr) {
+    // The keys in it may have rows now.
+    files->RemoveOld(base + ".removed.npy");
+    return exported;
+  }
   exported.removed = removed.size();
-  ASSIGN_OR_RETURN(const auto gone, NpyWriter::Create(file_system, base + ".removed.npy"));
+  ASSIGN_OR_RETURN(const auto gone, files->Create(base + ".removed.npy"));
   RETURN_IF_ERROR(gone->Append(removed));
   RETURN_IF_ERROR(gone->Finish("<u8", absl::StrCat("(", removed.size(), ",)")));
   return exported;
@@ -167,7 +209,8 @@ absl::StatusOr<std::vector<ExportedTable>> ExportTables(FileSystem& file_system,
   if (!checkpoint.slices().has_tables()) {
     return NoTables(checkpoint);
   }
-  RETURN_IF_ERROR(file_system.MakeDirectory(directory));
+  RETURN_IF_ERROR(Written(file_system.MakeDirectory(directory)));
+  NewFiles files(file_system);
   std::vector<ExportedTable> tables;
   std::set<std::string> names;
   for (uint32_t v = 0; v < checkpoint.slices().num_variables(); ++v) {
@@ -179,10 +222,11 @@ absl::StatusOr<std::vector<ExportedTable>> ExportTables(FileSystem& file_system,
           absl::StrCat("two tables would have the files ", name, ".*.npy; rename one of them"));
     }
     ASSIGN_OR_RETURN(const ExportedTable exported,
-                     ExportTable(file_system, checkpoint, since, v, JoinPath(directory, name)));
+                     ExportTable(checkpoint, since, v, JoinPath(directory, name), &files));
     tables.push_back(exported);
   }
-  RETURN_IF_ERROR(file_system.SyncDirectory(directory));
+  RETURN_IF_ERROR(files.Replace());
+  RETURN_IF_ERROR(Written(file_system.SyncDirectory(directory)));
   return tables;
 }
 

@@ -29,7 +29,9 @@ struct ExportedTable {
 // directory, which is created if necessary: bucket by bucket, in each bucket by rising key. A '/'
 // in a table's name becomes '.'. If `since` is not null, writes only the rows that are not in that
 // checkpoint or have another value there, and TABLE.removed.npy with the keys of the rows that
-// exist only there; else it removes the TABLE.removed.npy of an earlier export. Returns
+// exist only there; else it removes the TABLE.removed.npy of an earlier export. The files of an
+// earlier export stay as they are until the new ones of all tables are written and synced. After an
+// error before that, only the earlier ones are there. Errors name the remedy. Returns
 // FailedPrecondition if the checkpoint has no tables, or if `since` is not of the same tables.
 absl::StatusOr<std::vector<ExportedTable>> ExportTables(FileSystem& file_system,
                                                         Checkpoint& checkpoint, Checkpoint* since,
