@@ -14,6 +14,7 @@
 #include "proto/v1/parameter_service.pb.h"
 #include "ps/memory_check.h"
 #include "ps/restored_slices.h"
+#include "ps/shard_header_check.h"
 #include "ps/table_memory.h"
 #include "runtime/checkpoint/initial_model.h"
 #include "runtime/config/run_config.h"
@@ -135,6 +136,7 @@ absl::StatusOr<std::unique_ptr<PartitionedStore>> ParameterServiceImpl::Load(
                    options_.ps_index, options_.num_parts);
   ASSIGN_OR_RETURN(std::unique_ptr<PartitionedStore> store,
                    PartitionedStore::Create(store_options, variables, table, parts));
+  RETURN_IF_ERROR(CheckShardHeader(ComputeShardHeaderNeed(*store, variables)));
   // Memory is checked before the values are allocated.
   const MemoryNeed need = ComputeNeed(request, plan, bounds, *store);
   RETURN_IF_ERROR(CheckMemory(need, bounds));

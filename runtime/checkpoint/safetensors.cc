@@ -23,7 +23,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr char kMetadata[] = "__metadata__";
-constexpr uint64_t kMostHeaderBytes = 100000000;  // as the reference implementation
 constexpr uint64_t kAlignment = 64;
 
 std::string ToJson(const SafetensorsHeader& header) {
@@ -186,7 +185,7 @@ absl::StatusOr<SafetensorsHeader> ReadSafetensorsHeader(const ReadableFile& file
   char length_bytes[8] = {};
   ASSIGN_OR_RETURN(const size_t read, file.Read(0, absl::MakeSpan(length_bytes)));
   const uint64_t length = LoadLittleEndian<uint64_t>(length_bytes);
-  if (read < 8 || length > kMostHeaderBytes || length > file_bytes - 8) {
+  if (read < 8 || length > kMostSafetensorsHeaderBytes || length > file_bytes - 8) {
     return absl::DataLossError(absl::StrCat(path, ": no safetensors header, or a truncated file"));
   }
   std::string json(length, '\0');

@@ -15,6 +15,9 @@ namespace shoal {
 
 class ReadableFile;
 
+// The most bytes of a header's JSON that readers take, as in the reference implementation.
+inline constexpr uint64_t kMostSafetensorsHeaderBytes = 100000000;
+
 struct SafetensorsEntry {
   std::string name;
   std::string dtype = "F32";    // in the format's notation

@@ -17,7 +17,6 @@ namespace {
 
 // Block checksums of the largest shard that can be: 4 bytes for each MiB.
 constexpr uint64_t kMostSidecarBytes = uint64_t{1} << 26;
-constexpr uint64_t kMostHeaderBytes = 100000000;
 
 absl::Status InFile(const std::string& path, const absl::Status& status) {
   return absl::DataLossError(absl::StrCat(path, ": ", status.message()));
@@ -75,7 +74,7 @@ absl::Status ShardReader::ReadIndex() {
   RETURN_IF_ERROR(file_->Read(0, absl::MakeSpan(length_bytes)));
   const uint64_t length = LoadLittleEndian<uint64_t>(length_bytes);
   ASSIGN_OR_RETURN(const uint64_t file_bytes, file_->file().Size());
-  if (length > kMostHeaderBytes || length > file_bytes - 8) {
+  if (length > kMostSafetensorsHeaderBytes || length > file_bytes - 8) {
     return absl::DataLossError(absl::StrCat(path_, ": no safetensors header"));
   }
   std::string json(length, '\0');

@@ -128,10 +128,17 @@ absl::Status ShardWriter::WriteTensors(const std::string& name, v1::ShardFile* s
     header.tensors.push_back({tensor.name, tensor.dtype, tensor.shape, offset, end});
     offset = end;
   }
+  const std::string encoded = EncodeSafetensorsHeader(header);
+  if (encoded.size() - sizeof(uint64_t) > kMostSafetensorsHeaderBytes) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "%s needs a header of %d bytes, and readers take at most %d: use more ps tasks, or start a "
+        "new run with fewer `buckets` in its tables or a larger cluster.slice_bytes",
+        name, encoded.size() - sizeof(uint64_t), kMostSafetensorsHeaderBytes));
+  }
   ASSIGN_OR_RETURN(
       const std::unique_ptr<ChecksummedFileWriter> file,
       ChecksummedFileWriter::Create(file_system_, options_.directory, name, expected_bytes()));
-  RETURN_IF_ERROR(file->Append(EncodeSafetensorsHeader(header)));
+  RETURN_IF_ERROR(file->Append(encoded));
   for (const Tensor& tensor : tensors_) {
     if (should_stop_ != nullptr && should_stop_()) {
       return absl::CancelledError("the shard is not wanted any more");

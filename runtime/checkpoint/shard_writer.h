@@ -73,9 +73,10 @@ class ShardWriter {
   uint64_t expected_bytes() const;
 
   // Writes, syncs and renames both files and syncs the directory, so that they survive a crash.
-  // Errors are ResourceExhausted (disk full), AlreadyExists (another process wrote this shard with
-  // other contents), Cancelled (see StopIf), and others of the disk. After an error the files must
-  // not be used, and another ShardWriter may write them again.
+  // Errors are ResourceExhausted (disk full), FailedPrecondition (so many tensors that readers
+  // would refuse the header; nothing was written), AlreadyExists (another process wrote this shard
+  // with other contents), Cancelled (see StopIf), and others of the disk. After an error the files
+  // must not be used, and another ShardWriter may write them again.
   absl::StatusOr<v1::ShardFile> Finish();
 
  private:

@@ -1,0 +1,33 @@
+// Checks that a checkpoint can hold the slices of a ps in one shard.
+#ifndef SHOAL_PS_SHARD_HEADER_CHECK_H_
+#define SHOAL_PS_SHARD_HEADER_CHECK_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+
+#include "proto/v1/variable.pb.h"
+#include "runtime/variables/partitioned_store.h"
+
+namespace shoal {
+
+// About the bytes of the header of a ps's shard, which names all tensors in it.
+struct ShardHeaderNeed {
+  uint64_t num_buckets = 0;   // buckets of tables that the ps has
+  uint64_t bucket_bytes = 0;  // for them, when each of them has rows
+  uint64_t num_slices = 0;    // slices of dense variables that the ps has
+  uint64_t slice_bytes = 0;   // for them
+};
+
+// Computes the need of `store`, which may not be loaded yet. `variables` are those of its table.
+ShardHeaderNeed ComputeShardHeaderNeed(const PartitionedStore& store,
+                                       absl::Span<const v1::VariableSpec> variables);
+
+// Returns FAILED_PRECONDITION with the remedy if the header would exceed what readers take
+// (kMostSafetensorsHeaderBytes).
+absl::Status CheckShardHeader(const ShardHeaderNeed& need);
+
+}  // namespace shoal
+
+#endif  // SHOAL_PS_SHARD_HEADER_CHECK_H_
