@@ -119,8 +119,8 @@ TEST_F(AsyncReloadsTest, AnEventNamesTheCheckpointFromWhichALostPsServesAgain) {
   async_.OnPsLost(1);
   context_.ps[1] = PsState();
   EXPECT_TRUE(Load(1, 3));
-  EXPECT_THAT(TakeEvents(), ElementsAre("ps/1 serves again, from the checkpoint of step 4; what it "
-                                        "lacks is computed again"));
+  EXPECT_THAT(TakeEvents(), ElementsAre("ps/1 serves again, from the checkpoint of step 4; missing "
+                                        "updates are computed again"));
 }
 
 TEST_F(AsyncReloadsTest, APsThatOnlyLostItsLeaseServesAgainWithItsVariables) {
