@@ -36,7 +36,7 @@ TEST(RefusedConnectionTest, APlaintextPeerIsNamed) {
   const RefusedConnection refused =
       FindRefusal(Failed("error:0A00010B:SSL routines::wrong version number"), true);
   EXPECT_TRUE(refused.certain);
-  EXPECT_THAT(refused.why, HasSubstr("speaks no TLS"));
+  EXPECT_THAT(refused.why, HasSubstr("does not use TLS"));
 }
 
 TEST(RefusedConnectionTest, APeerWithAnotherProtocolIsNotATask) {
@@ -44,7 +44,7 @@ TEST(RefusedConnectionTest, APeerWithAnotherProtocolIsNotATask) {
     const RefusedConnection refused =
         FindRefusal(Failed("UNAVAILABLE: ipv4:127.0.0.1:1: Failed parsing HTTP/2"), secure);
     EXPECT_TRUE(refused.certain);
-    EXPECT_THAT(refused.why, HasSubstr("no shoal task"));
+    EXPECT_THAT(refused.why, HasSubstr("is not a Shoal task"));
   }
 }
 

@@ -386,7 +386,7 @@ TEST_F(TlsTest, ARefusalIsRecognizedByTheMessageOfGrpc) {
       client.Call(&v1::ChiefService::Service::GetRunStatus, v1::GetRunStatusRequest(), &response),
       /*secure=*/true);
   EXPECT_TRUE(no_tls.certain);
-  EXPECT_THAT(no_tls.why, HasSubstr("speaks no TLS"));
+  EXPECT_THAT(no_tls.why, HasSubstr("does not use TLS"));
 }
 
 TEST_F(TlsTest, NewFilesAreTakenUnderLoadWithoutAFailedCall) {
