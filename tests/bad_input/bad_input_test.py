@@ -168,7 +168,7 @@ def flag_cases():
          "--set model: BatchNormLayer has no field \"sync_clone\"; did you mean sync_clones?"),
         (["train", "--set=model=layer { layer_norm { sync_clones: true } }"], FLAGS,
          "--set model: LayerNormLayer has no field \"sync_clones\""),
-        (["train", "--set=model=layer { batch_norm { sync_clones: maybe } }"], FLAGS, "--set model: sync_clones: Invalid value"),
+        (["train", "--set=model=layer { batch_norm { sync_clones: maybe } }"], FLAGS, "--set model: sync_clones: true or false is wanted"),
         ([*train, "--set=model=layer { batch_norm { sync_clones: true } }"], FLAGS, "but layers are listed too; drop one"),
         ([*train, "--seed", "1", "--seed", "2"], FLAGS, "--seed: is given twice"),
         ([*train, "--out="], FLAGS, "--out: is empty"),
