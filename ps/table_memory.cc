@@ -57,7 +57,7 @@ void TableMemory::StartLineage(const MemoryNeed& need, const MemoryBounds& bound
 v1::PsMemory TableMemory::Describe(absl::Span<const TableUse> tables) const {
   v1::PsMemory memory;
   const uint64_t available = read_limit_().available;
-  const uint64_t use = read_use_();
+  const uint64_t of_process = read_use_();
   MutexLock lock(&mutex_);
   for (const TableUse& use : tables) {
     if (use.table >= names_.size()) continue;
@@ -70,7 +70,7 @@ v1::PsMemory TableMemory::Describe(absl::Span<const TableUse> tables) const {
   }
   uint64_t used = others_ + SumBytes(tables);
   const MemoryLimit limit = LowerToAvailable(limit_, available);
-  if (limit.set_by != "cluster.ps_memory") used = std::max(used, use);
+  if (limit.set_by != "cluster.ps_memory") used = std::max(used, of_process);
   memory.set_used(used);
   memory.set_limit(limit.bytes);
   memory.set_limit_set_by(limit.set_by);
