@@ -193,7 +193,7 @@ def test_a_run_stops_with_its_process_although_a_forked_child_of_it_lives(tmp_pa
     try:
         deadline = time.monotonic() + 20
         while os.path.exists(f"/proc/{run}"):
-            assert time.monotonic() < deadline, "the run goes on"
+            assert time.monotonic() < deadline, "the run continues"
             time.sleep(0.05)
     finally:
         os.kill(child, signal.SIGKILL)

@@ -55,8 +55,8 @@ def from_torch(
         )
     if any(_has_stepped(state) for state in optimizer.state.values()):
         raise ProgramError(
-            f"{name} has the state of earlier steps, which the run cannot take over; make a new optimizer. Weights of "
-            "an earlier training are no hindrance"
+            f"{name} has the state of earlier steps, which the run cannot take over; make a new "
+            "optimizer, with the weights as they are"
         )
     if any("initial_lr" in group for group in optimizer.param_groups):
         raise ProgramError(f"{name} has a scheduler of PyTorch; {SCHEDULE}")

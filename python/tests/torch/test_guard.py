@@ -198,7 +198,7 @@ def test_a_scheduler_beside_the_trainer_is_refused(make):
 
     text = refusal(with_scheduler, body)
     assert f"{type(schedulers[-1]).__name__}.step() would have no effect: the parameter servers apply" in text
-    schedulers[-1].step(*([1.0] if "Plateau" in text else []))  # After the run it works again.
+    schedulers[-1].step(*([1.0] if "Plateau" in text else []))  # It works again when the run is over.
 
 
 def test_a_scheduler_of_other_parameters_works():
