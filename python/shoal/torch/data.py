@@ -59,7 +59,7 @@ def check_data_set(data: Any, what: str) -> None:
 def fingerprint(data: Any) -> int:
     """Tells data sets apart as far as that is cheap: the length and the type; of tensors the content.
 
-    Of a Subset, such as random_split makes, the examples count, so that all workers must have split alike.
+    The numbers of a Subset's examples count too, so all workers must have split the data alike.
     """
     value = zlib.crc32(f"{type(data).__name__} {len(data)}".encode())
     if isinstance(data, Subset):

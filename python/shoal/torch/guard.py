@@ -17,7 +17,7 @@ from shoal.torch.convert import SCHEDULE
 
 @contextlib.contextmanager
 def refused(owned: Collection[int]) -> Iterator[None]:
-    """Until its end, optimizers and schedulers of PyTorch for these parameters, by id(), and GradScaler are refused."""
+    """Refuses optimizers and schedulers of PyTorch for these parameters, by id(), and GradScaler, until it ends."""
 
     def has_owned(optimizer: Any) -> bool:
         return any(id(p) in owned for group in optimizer.param_groups for p in group["params"])

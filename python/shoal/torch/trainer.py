@@ -180,8 +180,8 @@ class Trainer:
     def step(self, loss: Loss = None, **metrics: Any) -> None:
         """Ends the batch: runs the backward pass and contributes the gradients; in an evaluation it only reports.
 
-        loss: the mean over the batch, or a value per example; several losses are added. Of several models
-            {"judge": loss_a, "generator": loss_b} gives each one the gradient of its own loss only.
+        loss: the mean over the batch, or a value per example; several losses are added. A dict of losses,
+            {"judge": loss_a, "generator": loss_b}, gives each of several models the gradient of its own loss only.
             If the program has called backward() itself, as with an optimizer, the loss is only reported and the
             gradients are what it left: then it must have called backward() for all losses.
         metrics: for each name a value per example, the mean over the batch, or (sum, weight); of an AUC
