@@ -61,9 +61,12 @@ def fingerprint(data: Any) -> int:
 
     The numbers of a Subset's examples count too, so all workers must have split the data alike.
     """
-    value = zlib.crc32(f"{type(data).__name__} {len(data)}".encode())
+    size = len(data) if hasattr(data, "__len__") else ""
+    value = zlib.crc32(f"{type(data).__name__} {size}".encode())
     if isinstance(data, Subset):
-        value = zlib.crc32(repr([*data.indices]).encode(), value) ^ fingerprint(data.dataset)
+        numbers = np.asarray(data.indices)
+        text = numbers.astype(np.int64).tobytes() if numbers.dtype.kind in "iu" else repr([*data.indices]).encode()
+        value = zlib.crc32(text, value) ^ fingerprint(data.dataset)
     if isinstance(data, TensorDataset):
         for tensor in data.tensors:
             value = zlib.crc32(np.ascontiguousarray(tensor.detach().cpu().numpy()).tobytes(), value)

@@ -1,10 +1,10 @@
-"""Refuses what programs do in the loop of a run that would train other than they mean, without an error."""
+"""Finds calls in the loop of a run that would silently train something else than the program means."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -14,10 +14,28 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from shoal.errors import ProgramError
 from shoal.torch.convert import SCHEDULE
 
+# PyTorch 2.1 and 2.2 have it for CUDA only.
+_SCALER = getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler
+
+
+class Scaling:
+    """Knows whether GradScaler has scaled the loss of the last gradients."""
+
+    def __init__(self) -> None:
+        self.is_scaled = False
+
+    def check(self) -> None:
+        if self.is_scaled:
+            raise ProgramError(
+                "GradScaler.scale() has made the gradients too large for the run, which applies them as they are; drop "
+                "the scaler, since torch.autocast with bfloat16 needs none, or call scaler.unscale_(optimizer) before"
+            )
+
 
 @contextlib.contextmanager
-def refused(owned: Collection[int]) -> Iterator[None]:
-    """Refuses optimizers and schedulers of PyTorch for these parameters, by id(), and GradScaler, until it ends."""
+def refused(owned: Collection[int]) -> Iterator[Scaling]:
+    """Refuses optimizers and schedulers of PyTorch for these parameters, by id(), until it ends."""
+    scaling = Scaling()
 
     def has_owned(optimizer: Any) -> bool:
         return any(id(p) in owned for group in optimizer.param_groups for p in group["params"])
@@ -34,20 +52,20 @@ def refused(owned: Collection[int]) -> Iterator[None]:
         if optimizer is not None and has_owned(optimizer):
             raise ProgramError(f"{type(scheduler).__name__}.step() would have no effect: {SCHEDULE}")
 
-    def refuse_scale(scaler: Any) -> None:
-        if scaler.is_enabled():
-            raise ProgramError(
-                "GradScaler.scale() would make the gradients that the run applies too large; drop the scaler: "
-                "torch.autocast with bfloat16 needs none"
-            )
+    def note_scale(scaler: Any) -> None:
+        scaling.is_scaled = bool(scaler.is_enabled())
+
+    def note_unscale(_: Any) -> None:
+        scaling.is_scaled = False
 
     schedulers = [c for c in _with_subclasses(lr_scheduler.LRScheduler) if "step" in vars(c)]
     with contextlib.ExitStack() as stack:
         stack.callback(register_optimizer_step_pre_hook(refuse_step).remove)
         for scheduler in schedulers:
             stack.callback(_replace(scheduler, "step", refuse_scheduler))
-        stack.callback(_replace(torch.amp.GradScaler, "scale", refuse_scale))
-        yield
+        stack.callback(_replace(_SCALER, "scale", note_scale))
+        stack.callback(_replace(_SCALER, "unscale_", note_unscale))
+        yield scaling
 
 
 def _with_subclasses(parent: type[Any]) -> list[type[Any]]:
@@ -57,7 +75,8 @@ def _with_subclasses(parent: type[Any]) -> list[type[Any]]:
 
 def _replace(owner: Any, name: str, check: Callable[[Any], None]) -> Callable[[], None]:
     """Lets a method call check(self) first; returns what undoes it."""
-    method = vars(owner)[name]
+    before = vars(owner).get(name)
+    method = getattr(owner, name)
 
     @functools.wraps(method)
     def checked(self: Any, *arguments: Any, **options: Any) -> Any:
@@ -65,27 +84,28 @@ def _replace(owner: Any, name: str, check: Callable[[Any], None]) -> Callable[[]
         return method(self, *arguments, **options)
 
     setattr(owner, name, checked)
-    return lambda: setattr(owner, name, method)
+    return lambda: delattr(owner, name) if before is None else setattr(owner, name, before)
 
 
-def check_leaves(losses: Iterable[Any], trained: dict[int, str], has_run: bool) -> None:
-    """Checks the parameters that losses depend on. trained: the names of the run's parameters by id().
+def why_not_trained(losses: Iterable[Any], names: Mapping[int, str], has_run: bool) -> str:
+    """Returns a warning about parameters that losses depend on but that may not be trained as the program means.
 
-    has_run: the program has called backward(), so each parameter that the losses reach must have a gradient.
+    names: those of the run's parameters by id(). has_run: the program has called backward(), so parameters that the
+    losses reach should have gradients. Empty if nothing is strange. A program may have reasons for both.
     """
     for leaf in _leaves(losses):
-        name = trained.get(id(leaf))
+        name = names.get(id(leaf))
         if name is None and isinstance(leaf, torch.nn.Parameter):
-            raise ProgramError(
-                f"the loss depends on a parameter of shape {tuple(leaf.shape)} that the trainer does not have, so "
-                "nothing would train it; give the trainer its module too: Trainer(worker, [model, head], …), or freeze "
-                "it by requires_grad_(False)"
+            return (
+                f"the loss depends on a parameter of shape {tuple(leaf.shape)} that the trainer does not have, so the "
+                "run does not train it; give the trainer its module too: Trainer(worker, [model, head], …)"
             )
         if has_run and name is not None and leaf.grad is None:
-            raise ProgramError(
-                f"step() only reports a loss once the program has called backward(), but {name}, on which this loss "
-                "depends, has no gradient; call backward() for each loss, or leave it to step([loss_a, loss_b])"
+            return (
+                "step() only reports a loss once the program has called backward(), and this loss depends on "
+                f"{name}, which has no gradient; call backward() for each loss, or leave it to step([loss_a, loss_b])"
             )
+    return ""
 
 
 def _leaves(losses: Iterable[Any]) -> Iterator[Any]:

@@ -124,7 +124,9 @@ class DeviceMemory(Memory):
             self._streams.upload(
                 [(p.data, values[name]) for name, p in self._parameters.items() if is_first or p.requires_grad]
             )
-        self._versions = {name: p._version for name, p in self._parameters.items()}
+        for name, parameter in self._parameters.items():
+            if is_first or parameter.requires_grad:
+                self._versions[name] = parameter._version
 
     def store(self, name: str, tensor: Any, number: int) -> None:
         source = values_of(tensor)

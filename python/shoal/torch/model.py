@@ -133,14 +133,20 @@ def check_entries(entries: Sequence[Entry], statistics: Sequence[str], has_table
 
 
 def _check_memory(parameters: Sequence[Entry]) -> None:
-    """Parameters that share memory would become independent variables."""
+    """Parameters that share memory would become independent variables, which matters if one of them is trained."""
     spans = sorted(
-        (e.tensor.device.type, e.tensor.data_ptr(), e.tensor.data_ptr() + e.tensor.nbytes, e.name)
+        (
+            e.tensor.device.type,
+            e.tensor.data_ptr(),
+            e.tensor.data_ptr() + e.tensor.nbytes,
+            e.name,
+            e.tensor.requires_grad,
+        )
         for e in parameters
         if e.tensor.is_contiguous() and e.tensor.numel()
     )
     for before, after in zip(spans, spans[1:]):
-        if before[0] == after[0] and after[1] < before[2]:
+        if before[0] == after[0] and after[1] < before[2] and (before[4] or after[4]):
             raise ProgramError(
                 f"the parameters {before[3]} and {after[3]} share memory; tie them as one parameter: "
                 "decoder.weight = encoder.weight, without .data"
@@ -149,7 +155,7 @@ def _check_memory(parameters: Sequence[Entry]) -> None:
 
 def describe_constants(entries: Sequence[Entry]) -> str:
     """Returns a hash of the buffers that are not variables, with names of them; all workers must have the same."""
-    constants = [entry for entry in entries if entry.kind == "constant" and not entry.tensor.is_meta]
+    constants = [entry for entry in entries if entry.kind == "constant" and _has_plain_values(entry.tensor)]
     if not constants:
         return ""
     value = 0
@@ -158,6 +164,9 @@ def describe_constants(entries: Sequence[Entry]) -> str:
         value = zlib.crc32(raw, zlib.crc32(entry.name.encode(), value))
     names = ", ".join(entry.name for entry in constants[:3]) + (", …" if len(constants) > 3 else "")
     return f" buffers {names} {value:08x}"
+
+
+_COMPARED_BYTES = 256 << 20  # Larger buffers are not copied to be compared.
 
 
 class BufferCheck:
@@ -175,7 +184,11 @@ class BufferCheck:
     def remember(self) -> None:
         """Takes the present values as those that must stay."""
         self._versions = {entry.name: entry.tensor._version for entry in self._fixed}
-        self._values = {entry.name: entry.tensor.detach().clone() for entry in self._fixed}
+        room = _COMPARED_BYTES
+        for entry in self._fixed:
+            if _has_plain_values(entry.tensor) and entry.tensor.nbytes <= room:
+                room -= entry.tensor.nbytes
+                self._values[entry.name] = entry.tensor.detach().clone()
 
     def forget_values(self) -> None:
         self._values = {}
@@ -201,8 +214,13 @@ def _is_equal(a: Any, b: Any) -> bool:
     return bool(torch.equal(_bytes_of(a), _bytes_of(b)))
 
 
+def _has_plain_values(tensor: Any) -> bool:
+    return bool(tensor.layout == torch.strided and not tensor.is_meta and not tensor.is_quantized)
+
+
 def _bytes_of(tensor: Any) -> Any:
-    return tensor.detach().contiguous().reshape(-1).view(torch.uint8)
+    plain = tensor.detach().resolve_conj().resolve_neg()
+    return plain.contiguous().reshape(-1).view(torch.uint8)
 
 
 def load_buffers(buffers: Sequence[Entry], values: Mapping[str, Any], step: int, is_first: bool) -> None:

@@ -21,7 +21,7 @@ from shoal.errors import ProgramError
 from shoal.tables import Table
 from shoal.torch import data
 from shoal.torch.convert import TakenOver, from_torch
-from shoal.torch.guard import check_leaves, refused
+from shoal.torch.guard import refused, why_not_trained
 from shoal.torch.memory import Memory, Streams, make_memory, tensor_of, values_of
 from shoal.torch.model import (
     BufferCheck,
@@ -104,6 +104,7 @@ class Trainer:
         self._runs_backward = False  # The program lets the trainer call backward().
         self._collects = False
         self._careful = _CAREFUL_BATCHES
+        self._warnings: set[str] = set()
         self._trained: dict[str, Any] = {}
         self._expected: dict[str, int] = {}  # How often a gradient arrives in one backward pass.
 
@@ -195,8 +196,8 @@ class Trainer:
             raise ProgramError("step() needs the loss of the batch: trainer.step(loss)")
         if loss is not None and self._covered == size:
             raise ProgramError(
-                "step() has got a loss, but the calls of backward() have had all examples of the batch, so it would "
-                "not count; add it to one of theirs and call trainer.step()"
+                "backward() was called for all examples of the batch, so this loss would not count; add it to the loss "
+                "of a backward() call, and end with trainer.step()"
             )
         if loss is not None:
             self._add(loss, size - self._covered, metrics, may_have_run=self._covered == 0)
@@ -275,7 +276,7 @@ class Trainer:
         work._look_ahead(item, {table: unique for table, (unique, _) in keys.items()})
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Clears the gradients, as an optimizer's does. step() has cleared them when a batch begins."""
+        """Clears the gradients, as an optimizer's does. They are clear already when a batch begins."""
         for parameter in self._trained.values():
             parameter.grad = None
         self._rows.zero_grad()
@@ -322,13 +323,13 @@ class Trainer:
         """Hooks and modes of the models; afterwards the models are as before."""
         hooked = self._trained.items() if self._overlap else ()
         self._hooks = [p.register_post_accumulate_grad_hook(self._make_hook(name)) for name, p in hooked]
-        self._names = {id(parameter): name for name, parameter in self._trained.items()}
+        self._names = {id(parameter): name for name, parameter in self._parameters.items()}
         self._buffer_check = BufferCheck(self._entries)
         self._modes = [(m, m.training) for model in self._models.values() for m in model.modules()]
         self._paths = [(p + n, m) for p, model in self._models.items() for n, m in model.named_modules()]
         self._is_first = True
         try:
-            with refused({id(parameter) for parameter in self._parameters.values()}):
+            with refused(self._names.keys()) as self._scaling:
                 yield
         finally:
             for hook in self._hooks:
@@ -389,8 +390,10 @@ class Trainer:
         has_run = may_have_run and (
             any(parameter.grad is not None for parameter in self._trained.values()) or self._rows.have_gradients()
         )
-        if self._careful:
-            check_leaves(means, self._names, has_run)
+        self._scaling.check()
+        if self._careful and (why := why_not_trained(means, self._names, has_run)) and why not in self._warnings:
+            self._warnings.add(why)
+            print(f"shoal: warning: {why}", flush=True)
         if has_run:
             return
         if not any(mean.requires_grad for mean in means):
@@ -421,11 +424,18 @@ class Trainer:
             return losses, [None] * len(losses)
         for name in loss:
             if f"{name}." not in self._models:
-                models = ", ".join(prefix[:-1] for prefix in self._models) or "one, without a name"
+                models = ", ".join(prefix[:-1] for prefix in self._models if prefix) or "one, without a name"
                 raise ProgramError(f"step() has got a loss for the model {name!r}; the trainer's models are {models}")
-        return list(loss.values()), [
-            [p for path, p in self._trained.items() if path.startswith(f"{name}.")] for name in loss
-        ]
+        if self._tables:
+            raise ProgramError(
+                "step() has got a loss for each model, but the rows of tables belong to none of them; give it the sum "
+                "of losses that are detached from the other models, as step([loss_a, loss_b])"
+            )
+        inputs = [[p for p in self._models[f"{name}."].parameters() if p.requires_grad] for name in loss]
+        for name, trained in zip(loss, inputs):
+            if not trained:
+                raise ProgramError(f"step() has got a loss for the model {name!r}, of which no parameter is trained")
+        return list(loss.values()), inputs
 
     def _learn_order(self) -> None:
         """Called after the first backward pass, when it is known how often and in which order gradients arrive."""
@@ -489,7 +499,8 @@ class Trainer:
     def _check_training_modes(self) -> None:
         """A model that is in eval mode now would train in it: no dropout, and statistics of batch norm that stay."""
         for prefix, model in self._models.items():
-            if not model.training and any(p.requires_grad for p in model.parameters()):
+            owners = [m for m in model.modules() if any(p.requires_grad for p in m.parameters(recurse=False))]
+            if owners and not any(module.training for module in [model, *owners]):
                 name = f"the model {prefix[:-1]}" if prefix else "the model"
                 raise ProgramError(
                     f"{name} is in eval mode, as models of libraries often are at first, and would train in it; call "

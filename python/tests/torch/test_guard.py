@@ -108,6 +108,11 @@ def test_a_model_in_eval_mode_is_refused_at_the_start():
 
     play(program(pair(), shoal.SGD(0.1), frozen_teacher), drive(2, 1, 8, shoal.SGD(0.1)))
 
+    head_only = mlp().eval()
+    head_only[0].requires_grad_(False)
+    head_only[2].train()
+    play(program(head_only, shoal.SGD(0.1)), drive(2, 1, 8, shoal.SGD(0.1)))
+
 
 def test_zero_grad_clears_what_a_backward_pass_of_the_program_has_left():
     def adversarial(trainer, model, batch):
@@ -125,15 +130,31 @@ def test_zero_grad_clears_what_a_backward_pass_of_the_program_has_left():
         assert value.tobytes() == values[1][name].tobytes()
 
 
-def test_a_loss_whose_backward_pass_was_forgotten_is_refused():
+def test_a_loss_whose_backward_pass_was_forgotten_has_one_warning(capsys):
     def forgets_generator(trainer, models, batch):
         fake = models["generator"](batch[0])
         models["judge"](fake.detach()).mean().backward()
         trainer.step(-models["judge"](fake).mean())
 
-    text = refusal(lambda: {"generator": nn.Linear(8, 8), "judge": nn.Linear(8, 1)}, forgets_generator)
-    assert "but generator." in text
+    models = {"generator": nn.Linear(8, 8), "judge": nn.Linear(8, 1)}
+    play(program(models, shoal.SGD(0.1), forgets_generator), drive(3, 1, 8, shoal.SGD(0.1)))
+    text = capsys.readouterr().out
+    assert text.count("this loss depends on generator.") == 1
     assert "call backward() for each loss, or leave it to step([loss_a, loss_b])" in text
+
+
+def test_programs_that_clear_a_gradient_train(capsys):
+    def without_first(trainer, model, batch):
+        loss = F.cross_entropy(model(batch[0]), batch[1])
+        loss.backward()
+        model[0].weight.grad = None
+        trainer.step(loss)
+
+    model = mlp()
+    before = model[0].weight.detach().clone()
+    values, _, _ = play(program(model, shoal.SGD(0.1), without_first), drive(3, 1, 8, shoal.SGD(0.1)))
+    np.testing.assert_array_equal(values["0.weight"], before.numpy())
+    assert "shoal: warning: step() only reports a loss" in capsys.readouterr().out
 
 
 def test_a_loss_for_each_model_names_models_of_the_trainer():
@@ -145,7 +166,13 @@ def test_a_loss_for_each_model_names_models_of_the_trainer():
     def single(trainer, model, batch):
         trainer.step({"judge": model(batch[0]).mean()})
 
-    assert "the trainer's models are one, without a name" in refusal(mlp, single).replace("are ,", "are one,")
+    assert "the trainer's models are one, without a name" in refusal(mlp, single)
+
+    def frozen(trainer, models, batch):
+        trainer.step({"teacher": models["student"](batch[0]).mean()})
+
+    models = {"student": mlp(), "teacher": mlp().requires_grad_(False)}
+    assert "the model 'teacher', of which no parameter is trained" in refusal(lambda: models, frozen)
 
 
 def test_a_loss_after_the_whole_batch_is_refused():
@@ -153,10 +180,10 @@ def test_a_loss_after_the_whole_batch_is_refused():
         trainer.backward(F.cross_entropy(model(batch[0]), batch[1]), examples=8)
         trainer.step(100 * model[0].weight.square().sum())
 
-    assert "the calls of backward() have had all examples of the batch" in refusal(mlp, body)
+    assert "backward() was called for all examples of the batch, so this loss would not count" in refusal(mlp, body)
 
 
-def test_a_parameter_outside_of_the_trainer_is_refused():
+def test_a_parameter_outside_of_the_trainer_has_a_warning(capsys):
     head = nn.Linear(2, 2)
 
     def through_head(trainer, model, batch):
@@ -168,7 +195,8 @@ def test_a_parameter_outside_of_the_trainer_is_refused():
         trainer.step(loss)
 
     for body in (through_head, own_backward):
-        text = refusal(mlp, body)
+        play(program(mlp(), shoal.SGD(0.1), body), drive(3, 1, 8, shoal.SGD(0.1)))
+        text = capsys.readouterr().out
         assert "the loss depends on a parameter of shape (2, 2)" in text or "of shape (2,)" in text
         assert "Trainer(worker, [model, head], …)" in text
 
@@ -220,7 +248,20 @@ def test_a_gradient_scaler_is_refused():
         torch.amp.GradScaler("cpu").scale(loss).backward()
         trainer.step(loss)
 
-    assert "drop the scaler: torch.autocast with bfloat16 needs none" in refusal(mlp, body)
+    assert "drop the scaler, since torch.autocast with bfloat16 needs none" in refusal(mlp, body)
+
+    def unscaled(trainer, model, batch):
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        scaler = torch.amp.GradScaler("cpu")
+        loss = F.cross_entropy(model(batch[0]), batch[1])
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        trainer.step(loss)
+
+    values, _, _ = play(program(mlp(), shoal.SGD(0.1), unscaled), drive(3, 1, 8, shoal.SGD(0.1)))
+    reference, _, _ = play(program(mlp(), shoal.SGD(0.1)), drive(3, 1, 8, shoal.SGD(0.1)))
+    for name, value in reference.items():
+        np.testing.assert_allclose(values[name], value, atol=1e-5)
 
 
 class SGD(torch.optim.SGD):
@@ -271,6 +312,35 @@ def tied(by_data):
     return model
 
 
+class WithOddBuffers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = mlp()
+        self.register_buffer("quantized", torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8))
+        self.register_buffer("sparse", torch.eye(3, dtype=torch.float64).to_sparse())
+        self.register_buffer("rows", torch.eye(3, dtype=torch.float64).to_sparse_csr())
+        self.register_buffer("conjugate", torch.polar(torch.ones(3), torch.ones(3)).conj())
+        self.register_buffer("nowhere", torch.zeros(3, dtype=torch.int64, device="meta"))
+        self.register_buffer("nothing", torch.zeros(0, dtype=torch.int64))
+        self.register_buffer("strided", torch.ones(4, 4, dtype=torch.bfloat16)[:, ::2])
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+def test_buffers_of_any_kind_may_stay_as_they_are():
+    play(program(WithOddBuffers(), shoal.SGD(0.1)), drive(2, 1, 8, shoal.SGD(0.1)))
+
+
+def test_frozen_parameters_may_share_memory():
+    words = torch.randn(8, 8)
+    model = nn.Sequential(nn.Linear(8, 8, bias=False), nn.Linear(8, 8, bias=False), nn.Linear(8, 2))
+    for part in model[:2]:
+        part.weight.data = words
+        part.requires_grad_(False)
+    play(program(model, shoal.SGD(0.1)), drive(2, 1, 8, shoal.SGD(0.1)))
+
+
 def test_weights_that_share_memory_are_tied_as_one_parameter():
     text = refusal(lambda: tied(by_data=True))
     assert "encoder.weight and decoder.weight share memory" in text or "decoder.weight and encoder.weight" in text
@@ -292,6 +362,23 @@ def test_a_write_into_a_parameter_on_a_device_is_found(through_data):
         trainer.step(loss)
 
     text = refusal(mlp, clipped, _streams=SimulatedStreams(0))
+    assert "the program has written into the parameter 0.weight" in text
+
+
+def test_a_write_into_a_frozen_parameter_between_batches_is_found_on_a_device():
+    def frozen_first():
+        model = mlp()
+        model[0].requires_grad_(False)
+        return model
+
+    def body(trainer, model, batch):
+        index = trainer.work.index
+        usual(trainer, model, batch)
+        if index == 4:
+            with torch.no_grad():
+                model[0].weight.fill_(5)
+
+    text = refusal(frozen_first, body, _streams=SimulatedStreams(0), batches=6)
     assert "the program has written into the parameter 0.weight" in text
 
 
@@ -361,6 +448,13 @@ def test_other_examples_of_a_subset_are_other_data():
     one, two = Subset(DATA, [0, 1, 2]), Subset(DATA, [0, 1, 3])
     assert fingerprint(one) == fingerprint(Subset(copy.copy(DATA), [0, 1, 2]))
     assert fingerprint(one) != fingerprint(two)
+    assert fingerprint(Subset(DATA, torch.tensor([0, 1, 2]))) == fingerprint(one)
+
+    class Numbers:
+        def __getitem__(self, index):
+            return index
+
+    assert fingerprint(Subset(Numbers(), range(3)))
 
 
 @pytest.mark.parametrize(("option", "remedy"), [("drop_last", "range(len(train) // b * b)"), ("sampler", "Subset(")])
