@@ -39,8 +39,7 @@ constexpr char kSeeAbove[] =
 
 constexpr char kReadOnly[] =
     "; a write to parameters ends a program like this, since they are for reading only, and so "
-    "does "
-    "a write past the memory of gradients";
+    "does a write past the memory of gradients";
 
 // The longest time for a program to end after the FINISH of a worker that failed.
 constexpr absl::Duration kFailedGrace = absl::Seconds(1);
@@ -151,10 +150,6 @@ absl::Status ExternalProgram::MakeReady(const BatchPlan& train_plan,
   RETURN_IF_ERROR(memory_->Allocate(layout));
   conversation_.SendLayout(layout);
   return TalkWhileIn(Phase::kReady, ready_deadline_, [](uint32_t) {});
-}
-
-uint32_t ExternalProgram::ParameterSetOf(absl::Span<const float* const> parameters) const {
-  return num_arrays() > 0 && parameters[0] == memory_->parameters(1, 0) ? 1 : 0;
 }
 
 absl::StatusOr<std::vector<absl::Span<const float>>> ExternalProgram::InitialValues() const {

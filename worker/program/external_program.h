@@ -121,7 +121,9 @@ class ExternalProgram : public ReplicaProgram {
   // The number of variables that are not tables. They come first.
   size_t num_arrays() const { return declaration().variables.size(); }
   // Returns the set that these are; 0 if there are none.
-  uint32_t ParameterSetOf(absl::Span<const float* const> parameters) const;
+  uint32_t ParameterSetOf(absl::Span<const float* const> parameters) const {
+    return num_arrays() > 0 && parameters[0] == memory_->parameters(1, 0) ? 1 : 0;
+  }
   // Talks with the program until it has computed its work.
   absl::Status TalkUntilDone(absl::FunctionRef<void(uint32_t)> on_final);
   // Gives the program the rows that it asks for.
