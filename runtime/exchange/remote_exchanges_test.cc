@@ -350,7 +350,7 @@ TEST_F(ParkedExchangesTest, AllContributionsAreSentBeforeAnyParkedCallEnds) {
 
 TEST_F(ParkedExchangesTest, AQuestionForRoomThatFindsNoPlaceDoesNotWaitAtThePs) {
   StartAllParked(1);
-  // There is no room for the contributions that were sent without a pull.
+  // The ps has no room for the contributions that were sent without a pull.
   for (size_t i = kMaxParked; i < kMaxCalls; ++i) {
     AnswerOne(/*parked=*/false, v1::PUSH_OUTCOME_BUSY);
   }
