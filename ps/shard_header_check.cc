@@ -64,9 +64,8 @@ absl::Status CheckShardHeader(const ShardHeaderNeed& need) {
   if (bytes <= kMostSafetensorsHeaderBytes) return absl::OkStatus();
   const bool by_buckets = need.bucket_bytes > need.slice_bytes;
   return absl::FailedPreconditionError(absl::StrFormat(
-      "this ps has %d %s, and the header of its part of a checkpoint would need about %d MB to "
-      "name "
-      "them, of %d MB that readers take: use more ps tasks, or start a new run with %s",
+      "this ps has %d %s; the header of its part of a checkpoint would have about %d MB, and "
+      "readers accept at most %d MB: use more ps tasks, or start a new run with %s",
       by_buckets ? need.num_buckets : need.num_slices, by_buckets ? "buckets of tables" : "slices",
       bytes / 1000000, kMostSafetensorsHeaderBytes / 1000000,
       by_buckets ? "fewer `buckets` in its tables" : "a larger cluster.slice_bytes"));

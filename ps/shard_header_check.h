@@ -24,8 +24,9 @@ struct ShardHeaderNeed {
 ShardHeaderNeed ComputeShardHeaderNeed(const PartitionedStore& store,
                                        absl::Span<const v1::VariableSpec> variables);
 
-// Returns FAILED_PRECONDITION with the remedy if the header would exceed what readers take
-// (kMostSafetensorsHeaderBytes).
+// Returns FAILED_PRECONDITION with the remedy if the header would exceed what readers accept
+// (kMostSafetensorsHeaderBytes). Buckets without rows have fewer tensors, so the header of an
+// existing run may be smaller than its need.
 absl::Status CheckShardHeader(const ShardHeaderNeed& need);
 
 }  // namespace shoal

@@ -101,10 +101,10 @@ TEST(ShardHeaderCheckTest, TooManyBucketsOrSlicesAreRefusedWithTheRemedy) {
   EXPECT_OK(CheckShardHeader({65536, 60000000, 1000, 40000000}));
   const absl::Status buckets = CheckShardHeader({4 * 65536, 250000000, 10, 3000});
   EXPECT_THAT(buckets, StatusIs(absl::StatusCode::kFailedPrecondition,
-                                "this ps has 262144 buckets of tables, and the header of its part "
-                                "of a checkpoint would need about 250 MB to name them, of 100 MB "
-                                "that readers take: use more ps tasks, or start a new run with "
-                                "fewer `buckets` in its tables"));
+                                "this ps has 262144 buckets of tables; the header of its part of a "
+                                "checkpoint would have about 250 MB, and readers accept at most "
+                                "100 MB: use more ps tasks, or start a new run with fewer "
+                                "`buckets` in its tables"));
   EXPECT_THAT(CheckShardHeader({10, 3000, 500000, 150000000}).message(),
               AllOf(HasSubstr("500000 slices"), HasSubstr("a larger cluster.slice_bytes")));
 }

@@ -146,9 +146,9 @@ std::string TableMemoryLedger::Remedy(const v1::PsMemory& memory) const {
                         ", or begin a new run whose tables have `expiry` or `admission`");
   }
   return absl::StrFormat(
-      "%s, or begin a new run with --init_from=DIRECTORY of this run, in which table %s has more "
-      "buckets than %d, so that more ps (--num_ps_tasks) can share it, or tables have `expiry` or "
-      "`admission`",
+      "%s. Or begin a new run with --init_from=DIRECTORY of this run, and give table %s "
+      "more than %d buckets, so that more ps (--num_ps_tasks) can share it, or give the tables "
+      "`expiry` or `admission`",
       memory_remedy, buckets->first, buckets->second);
 }
 

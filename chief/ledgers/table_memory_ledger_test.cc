@@ -118,9 +118,10 @@ TEST(TableMemoryLedgerTest, ATableThatMorePsCannotDivideNeedsMoreBuckets) {
   const std::string warning = ledger.Warning();
   EXPECT_THAT(warning, Not(HasSubstr("use more ps")));
   EXPECT_THAT(warning,
-              HasSubstr("raise --ps_memory, or begin a new run with --init_from=DIRECTORY of this "
-                        "run, in which table item has more buckets than 2, so that more ps "
-                        "(--num_ps_tasks) can share it, or tables have `expiry` or `admission`"));
+              HasSubstr("raise --ps_memory. Or begin a new run with --init_from=DIRECTORY of this "
+                        "run, and give table item more than 2 buckets, so that more ps "
+                        "(--num_ps_tasks) can share it, or give the tables `expiry` or "
+                        "`admission`"));
 }
 
 TEST(TableMemoryLedgerTest, APsIsFullTwoSecondsBeforeItWouldPassItsLimit) {

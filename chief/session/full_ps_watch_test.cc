@@ -125,8 +125,8 @@ TEST_F(FullPsTest, ATableThatMorePsCannotDivideNeedsMoreBuckets) {
   StartTraining();
   BeatWith(1, 91, "b");
   EXPECT_THAT(session_->Status(now_).memory_warning(),
-              HasSubstr("begin a new run with --init_from=DIRECTORY of this run, in which table b "
-                        "has more buckets than 2"));
+              HasSubstr("begin a new run with --init_from=DIRECTORY of this run, and give table b "
+                        "more than 2 buckets"));
 }
 
 // The ps have passed the versions that the chief asked a checkpoint of.

@@ -15,7 +15,7 @@ namespace shoal {
 
 class ReadableFile;
 
-// The most bytes of a header's JSON that readers take, as in the reference implementation.
+// The most bytes of a header's JSON that readers accept, as in the reference implementation.
 inline constexpr uint64_t kMostSafetensorsHeaderBytes = 100000000;
 
 struct SafetensorsEntry {

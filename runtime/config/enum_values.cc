@@ -209,8 +209,8 @@ class Expander {
     for (size_t i = open_.size() - 1; i-- > 0;) {
       const Descriptor* around = open_[i].type;
       if (around == nullptr || around->FindFieldByName(name) == nullptr) continue;
-      return Fail(absl::StrCat(type.name(), " has no field \"", name, "\", ", around->name(),
-                               " has; is a } missing before it?"));
+      return Fail(absl::StrCat(type.name(), " has no field \"", name, "\", but ", around->name(),
+                               " has one; is a } missing before it?"));
     }
     Fail(UnknownField(type, name, ""));
   }

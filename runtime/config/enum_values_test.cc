@@ -94,7 +94,8 @@ TEST(EnumValuesTest, AValueOfAnotherKindIsNamedWithTheKindThatIsWanted) {
 TEST(EnumValuesTest, AnEndThatIsMissingIsNamedAtTheFieldThatFollows) {
   const ExpandedText text = Expand("model {\n  name: \"mlp\"\nmax_steps: 9\n");
   EXPECT_EQ(text.error,
-            "ModelConfig has no field \"max_steps\", RunConfig has; is a } missing before it?");
+            "ModelConfig has no field \"max_steps\", but RunConfig has one; is a } missing before "
+            "it?");
   EXPECT_EQ(text.error_line, 2);
 }
 

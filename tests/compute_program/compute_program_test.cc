@@ -1,11 +1,15 @@
 // Workers' compute programs as processes: tests/compute_program/toy_program.cc, which does what it
 // should or misbehaves in one way.
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -20,6 +24,8 @@
 
 #include "base/clock.h"
 #include "base/file_system.h"
+#include "base/status_matchers.h"
+#include "base/unique_fd.h"
 #include "proto/v1/run_config.pb.h"
 #include "runtime/checkpoint/initial_model.h"
 #include "runtime/process/shutdown.h"
@@ -409,6 +415,27 @@ TEST(ComputeProgramTest, ReceivesTheVariablesOfItsOwn) {
   ASSERT_TRUE(started.ok());
   EXPECT_TRUE((*started)->End(absl::InfiniteFuture()).exit.ok());
   EXPECT_EQ(*ReadFile(*NewPosixFileSystem(), options.log_file), "its own\n");
+}
+
+// This process's lease on the file keeps the system from executing it, as a file system that does
+// not answer does.
+TEST(ComputeProgramTest, AProgramThatTheSystemDoesNotExecuteIsGivenUp) {
+  const std::string file = absl::StrCat(getenv("TEST_TMPDIR"), "/leased");
+  std::ofstream(file) << "#!/bin/sh\n";
+  ASSERT_EQ(chmod(file.c_str(), 0755), 0);
+  signal(SIGIO, SIG_IGN);  // The system asks for the lease.
+  const UniqueFd leased(open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(fcntl(leased.get(), F_SETLEASE, F_WRLCK), 0) << std::strerror(errno);
+  const RealClock clock;
+  ProgramProcess::Options options;
+  options.clock = &clock;
+  options.args = {file};
+  options.patience = absl::Milliseconds(100);
+  options.parameters_fd = STDERR_FILENO;
+  options.contributions_fd = STDERR_FILENO;
+  EXPECT_THAT(ProgramProcess::Start(options),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       HasSubstr(absl::StrCat("did not execute ", file, " within 100ms"))));
 }
 
 TEST(ComputeProgramTest, TheEndOfAProcessIsNoticedAtOnce) {

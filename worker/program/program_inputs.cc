@@ -114,6 +114,8 @@ absl::StatusOr<std::unique_ptr<ExternalProgram>> StartProgram(const v1::RunConfi
   if (start.gpus.has_value()) process.environment.emplace_back(kVisibleGpus, *start.gpus);
   process.parameters_fd = memory->parameters_fd();
   process.contributions_fd = memory->contributions_fd();
+  // Less than the time for which the chief waits for the worker: this error names the program.
+  process.patience = kPartOfWait * absl::Seconds(run.cluster().wait_seconds());
   absl::StatusOr<std::unique_ptr<ProgramProcess>> channel = ProgramProcess::Start(process);
   RETURN_IF_ERROR(Judged(channel.status(), start.has_started_before));
   ExternalProgram::Options options;
@@ -127,8 +129,7 @@ absl::StatusOr<std::unique_ptr<ExternalProgram>> StartProgram(const v1::RunConfi
   options.welcome.seed = run.seed();
   options.welcome.directory = run.out();
   options.welcome.run_file = PrintRunConfig(run);
-  // Less than the time for which the chief waits for the worker: this error names the program.
-  options.patience = kPartOfWait * absl::Seconds(run.cluster().wait_seconds());
+  options.patience = process.patience;
   options.grace = ComputeStopTimes(run).drain;
   options.after_run = kProgramAfterRun;
   options.is_asked_to_end = start.is_asked_to_end;

@@ -46,6 +46,16 @@ int PollTimeout(absl::Time deadline, absl::Time now) {
   return static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1))));
 }
 
+// Waits until the descriptor can be read or is closed on the other side. Returns false at the
+// deadline.
+bool AwaitInput(int fd, absl::Time deadline, const Clock& clock) {
+  do {
+    pollfd polled = {fd, POLLIN, 0};
+    if (poll(&polled, 1, PollTimeout(deadline, clock.Now())) > 0) return true;
+  } while (clock.Now() < deadline);
+  return false;
+}
+
 std::vector<std::string> EnvironmentOfProgram(
     absl::Span<const std::pair<std::string, std::string>> own) {
   std::vector<std::string> environment;
@@ -192,6 +202,13 @@ absl::StatusOr<std::unique_ptr<ProgramProcess>> ProgramProcess::Start(const Opti
                                                      std::move(group), options.clock));
   if (!program->process_.is_valid()) return CannotStart(args[0], errno);
   write_failure.Reset();
+  // The pipe is closed when the program is executed.
+  if (!AwaitInput(failure.get(), options.clock->Now() + options.patience, *options.clock)) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("program: the system did not execute ", args[0], " within ",
+                     absl::FormatDuration(options.patience),
+                     "; is its file system there? If it needs longer, raise cluster.wait_seconds"));
+  }
   int error = 0;
   if (read(failure.get(), &error, sizeof(error)) == sizeof(error)) {
     return CannotStart(args[0], error);
@@ -242,12 +259,7 @@ ProgramChannel::Event ProgramProcess::Wait(absl::Time deadline, std::string* out
 }
 
 bool ProgramProcess::AwaitEnd(absl::Time deadline) {
-  if (end_.has_value()) return true;
-  do {
-    pollfd ended = {process_.get(), POLLIN, 0};
-    if (poll(&ended, 1, PollTimeout(deadline, clock_->Now())) > 0) return true;
-  } while (clock_->Now() < deadline);
-  return false;
+  return end_.has_value() || AwaitInput(process_.get(), deadline, *clock_);
 }
 
 ProgramEnd ProgramProcess::End(absl::Time deadline) {

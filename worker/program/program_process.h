@@ -35,10 +35,12 @@ class ProgramProcess : public ProgramChannel {
     std::vector<std::pair<std::string, std::string>> environment;  // Replaces what it inherits.
     int parameters_fd = -1;                                        // The program inherits both.
     int contributions_fd = -1;
+    // The longest time that the system may take to execute it; a file system may not answer.
+    absl::Duration patience = absl::Minutes(1);
     const Clock* clock = nullptr;  // Borrowed; must outlive the process.
   };
   // NotFound or PermissionDenied names the program that cannot be started; Unavailable, what the
-  // system lacks at the moment.
+  // system lacks at the moment; DeadlineExceeded, a program that is not executed in time.
   static absl::StatusOr<std::unique_ptr<ProgramProcess>> Start(const Options& options);
 
   // Kills the program's process group if it still runs.
