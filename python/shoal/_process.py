@@ -73,7 +73,10 @@ def _refuse_breakpoint(*_: object, **__: object) -> NoReturn:
 
 
 def explain_silence(run_file: str) -> None:
-    """Prints where the program is, if it has not declared its variables shortly before the worker gives it up."""
+    """Prints where the program is, if it has not declared its variables shortly before the worker gives it up.
+
+    `run_file` is the resolved run, which has all its defaults.
+    """
     found = re.search(r"^\s*wait_seconds:\s*(\d+)", run_file, re.MULTILINE)
     if found:  # Seconds. The worker waits for 0.8 of it, counted from the start of this process.
         faulthandler.dump_traceback_later(max(0.1, 2 / 3 * int(found[1]) - _age()))
