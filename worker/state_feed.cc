@@ -9,7 +9,7 @@
 #include "base/periodic_task.h"
 #include "runtime/rpc/run_state.h"
 #include "worker/async_trainer.h"
-#include "worker/ps_ways.h"
+#include "worker/heartbeat_links.h"
 #include "worker/sync_trainer.h"
 
 namespace shoal {
@@ -109,7 +109,8 @@ absl::Status TrainUntilOver(bool synchronous, const TrainerOptions& options,
       activity.batch = progress.batch;
       activity.computing = progress.computing;
       activity.computed = progress.computed;
-      if (links.check_ways != nullptr) AddWays(links.check_ways(), options.clock->Now(), &activity);
+      if (links.check_links != nullptr)
+        AddLinks(links.check_links(), options.clock->Now(), &activity);
       if (links.on_progress != nullptr) links.on_progress(progress);
       links.session->SetActivity(std::move(activity));
     });

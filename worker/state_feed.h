@@ -61,7 +61,7 @@ class StateFeed : public ChiefSession::Observer {
 struct ProgressLinks {
   ChiefSession* session = nullptr;  // Borrowed; receives the progress five times per second.
   // Returns the state of the links to the ps, by index. May be null.
-  std::function<std::vector<RemoteExchanges::Way>()> check_ways;
+  std::function<std::vector<RemoteExchanges::Link>()> check_links;
   // Receives the progress whenever the session does. May be null.
   std::function<void(const Trainer::Progress&)> on_progress;
 };

@@ -74,7 +74,7 @@ absl::Status RunWorker(const TaskOptions& options, const ModelFactory& model) {
     remote = made.get();
     return made;
   };
-  links.check_ways = [&remote] { return remote->CheckWays(); };
+  links.check_links = [&remote] { return remote->CheckLinks(); };
   return RunWorkerTask(options, links, model);
 }
 

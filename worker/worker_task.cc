@@ -150,7 +150,7 @@ absl::Status Train(const TaskOptions& options, const WorkerLinks& links,
                                  .identity = [session] { return session->identity(); }};
   ProgressLinks progress;
   progress.session = session;
-  progress.check_ways = links.check_ways;
+  progress.check_links = links.check_links;
   progress.on_progress = [source](const Trainer::Progress& now) { source->Set(now); };
   const absl::Status status = TrainUntilOver(state.synchronous(), trainer_options, progress, feed);
   source->SetWords("ends");

@@ -27,7 +27,7 @@ struct WorkerLinks {
       make_store;
   // Returns the current state of the links to the ps, by index, of the store that make_store made.
   // May be null.
-  std::function<std::vector<RemoteExchanges::Way>()> check_ways;
+  std::function<std::vector<RemoteExchanges::Link>()> check_links;
   // Ends the calls to the chief that are under way, because the worker is about to stop.
   std::function<void()> close_chief = [] {};
   // Called when the worker becomes able (true) or unable (false) to do its work. May be null.

@@ -29,10 +29,10 @@ std::vector<bool> PsLinks::FindMoved(const StoreView& view) const {
 void PsLinks::Take(const StoreView& view, const std::vector<bool>& moved,
                    std::vector<Channel> channels) {
   channels_.resize(moved.size());
-  ways_.resize(moved.size());
+  links_.resize(moved.size());
   for (size_t ps = 0; ps < moved.size(); ++ps) {
     if (!moved[ps]) continue;
-    ways_[ps] = Way();
+    links_[ps] = Link();
     if (channels_[ps] != nullptr) retired_.push_back(std::move(channels_[ps]));
     channels_[ps] = std::move(channels[ps]);
   }
@@ -51,12 +51,12 @@ void PsLinks::Close() {
 void PsLinks::NoteResult(uint32_t ps, const Channel& channel, bool answered, absl::Time sent,
                          absl::Time now) {
   if (ps >= channels_.size() || channel != channels_[ps]) return;
-  Way& way = ways_[ps];
+  Link& link = links_[ps];
   if (answered) {
-    way = Way{/*is_proven=*/true, now, absl::InfiniteFuture()};
+    link = Link{/*is_proven=*/true, now, absl::InfiniteFuture()};
   } else {
     // It may have answered others since this call was sent.
-    way.silent_since = std::min(way.silent_since, std::max(sent, way.answered));
+    link.silent_since = std::min(link.silent_since, std::max(sent, link.answered));
   }
 }
 

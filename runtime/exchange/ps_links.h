@@ -23,7 +23,7 @@ class PsLinks {
   using Channel = std::shared_ptr<BulkChannel>;
 
   // The state of the link to one ps, in the incarnation that the view names.
-  struct Way {
+  struct Link {
     bool is_proven = false;                      // The ps has answered.
     absl::Time answered = absl::InfinitePast();  // When it last answered.
     // Since when it has been called without answering.
@@ -54,7 +54,7 @@ class PsLinks {
   }
 
   // Indexed by ps of the view.
-  const std::vector<Way>& ways() const { return ways_; }
+  const std::vector<Link>& all() const { return links_; }
   // Notes that a call, which was sent over this channel at the time `sent`, was answered or not. It
   // has no effect if another process is at the ps's place now.
   void NoteResult(uint32_t ps, const Channel& channel, bool answered, absl::Time sent,
@@ -69,7 +69,7 @@ class PsLinks {
   StoreView view_;
   std::vector<Channel> channels_;  // Indexed by ps; may be null.
   std::vector<Channel> retired_;   // Channels to former addresses of ps.
-  std::vector<Way> ways_;          // Indexed by ps.
+  std::vector<Link> links_;        // Indexed by ps.
 };
 
 }  // namespace shoal

@@ -73,18 +73,18 @@ TEST(PsLinksTest, ALinkIsSilentSinceTheFirstCallWithoutAnAnswer) {
   const absl::Time start = absl::FromUnixSeconds(100);
   const auto at = [&](int seconds) { return start + absl::Seconds(seconds); };
   links.NoteResult(0, channel, /*answered=*/false, at(1), at(3));
-  EXPECT_FALSE(links.ways()[0].is_proven);
-  EXPECT_EQ(links.ways()[0].silent_since, at(1));
+  EXPECT_FALSE(links.all()[0].is_proven);
+  EXPECT_EQ(links.all()[0].silent_since, at(1));
   links.NoteResult(0, channel, /*answered=*/true, at(2), at(4));
-  EXPECT_TRUE(links.ways()[0].is_proven);
-  EXPECT_EQ(links.ways()[0].silent_since, absl::InfiniteFuture());
+  EXPECT_TRUE(links.all()[0].is_proven);
+  EXPECT_EQ(links.all()[0].silent_since, absl::InfiniteFuture());
   // It answered another call after this one was sent.
   links.NoteResult(0, channel, /*answered=*/false, at(3), at(5));
-  EXPECT_EQ(links.ways()[0].silent_since, at(4));
+  EXPECT_EQ(links.all()[0].silent_since, at(4));
 
   Take(ViewOf(2, {"a"}, {2}), &links);
   links.NoteResult(0, channel, /*answered=*/true, at(6), at(7));  // of the former process
-  EXPECT_FALSE(links.ways()[0].is_proven);
+  EXPECT_FALSE(links.all()[0].is_proven);
 }
 
 TEST(PsLinksTest, RetiredChannelsAreKeptWhileTheyAreUsed) {

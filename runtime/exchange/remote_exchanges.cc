@@ -88,12 +88,12 @@ void RemoteExchanges::Start(const Exchange& exchange, Done done) {
   if (send) Send(flight);
 }
 
-std::vector<RemoteExchanges::Way> RemoteExchanges::CheckWays() {
+std::vector<RemoteExchanges::Link> RemoteExchanges::CheckLinks() {
   MutexLock lock(&mutex_);
   if (closing_) return {};
   for (const auto& flight : flights_) {
     if (!flight->is_probe || flight->stage != Stage::kFree) continue;
-    if (flight->ps >= links_.ways().size() || links_.ways()[flight->ps].is_proven) continue;
+    if (flight->ps >= links_.all().size() || links_.all()[flight->ps].is_proven) continue;
     if (links_.channel(flight->ps) == nullptr) continue;
     Exchange exchange;
     exchange.group = static_cast<uint32_t>(flight->attempts.group() - options_.groups.data());
@@ -110,14 +110,14 @@ std::vector<RemoteExchanges::Way> RemoteExchanges::CheckWays() {
     on_due_();
   }
   // A ps without slices is never asked for anything.
-  std::vector<Way> ways(links_.ways().size(), Way{/*is_proven=*/true});
+  std::vector<Link> links(links_.all().size(), Link{/*is_proven=*/true});
   for (const auto& flight : flights_) {
-    if (flight->is_probe && flight->ps < ways.size()) ways[flight->ps] = links_.ways()[flight->ps];
+    if (flight->is_probe && flight->ps < links.size()) links[flight->ps] = links_.all()[flight->ps];
   }
-  return ways;
+  return links;
 }
 
-void RemoteExchanges::NoteWay(const Flight& flight, bool answered) {
+void RemoteExchanges::NoteLink(const Flight& flight, bool answered) {
   if (!answered && (flight.cut_short || closing_)) return;  // We have ended the attempt.
   links_.NoteResult(flight.ps, flight.channel, answered, flight.sent, clock_->Now());
 }
@@ -177,7 +177,7 @@ void RemoteExchanges::OnReply(Flight* flight, const absl::Status& status, absl::
   {
     MutexLock lock(&mutex_);
     // A ps may answer UNAVAILABLE itself, because it does not know the worker's incarnation yet.
-    NoteWay(*flight, flight->is_answered || !IsOutcomeUnknown(status));
+    NoteLink(*flight, flight->is_answered || !IsOutcomeUnknown(status));
     OnCallEnded(flight);
   }
   if (absl::IsDataLoss(status)) {

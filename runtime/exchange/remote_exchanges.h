@@ -59,10 +59,10 @@ class RemoteExchanges {
   void Start(const Exchange& exchange, VariableStore::Done done);
   void SetView(const StoreView& view);
 
-  using Way = PsLinks::Way;
+  using Link = PsLinks::Link;
   // Returns the links, indexed by ps of the view. Also asks each ps that has not answered for its
   // versions, until it does.
-  std::vector<Way> CheckWays();
+  std::vector<Link> CheckLinks();
 
   // Sends exchanges that have waited for long enough, ends those that are over, and destroys
   // channels that are not used any more. Returns when to call it again. For one caller at a time,
@@ -104,7 +104,7 @@ class RemoteExchanges {
   // Asks after `wait`, or gives up if that would be too late.
   void AskForRoom(Flight* flight, absl::Duration wait);
   // Notes the result of an attempt.
-  void NoteWay(const Flight& flight, bool answered) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NoteLink(const Flight& flight, bool answered) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void End(Flight* flight, const absl::Status& status);
   absl::Status WhyStopped(const Flight& flight) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CancelStoppedFlights(const std::vector<bool>& ps_moved)

@@ -451,16 +451,16 @@ TEST_F(RemoteExchangesTest, ANewLineageCancelsWhatIsUnderWay) {
 
 TEST_F(RemoteExchangesTest, AWayIsProvenByAnyAnswerAndSilentSinceTheFirstAttemptWithoutOne) {
   const absl::Time start = clock_.Now();
-  std::vector<RemoteExchanges::Way> ways = exchanges_->CheckWays();
-  ASSERT_EQ(ways.size(), 1u);
-  EXPECT_FALSE(ways[0].is_proven);
+  std::vector<RemoteExchanges::Link> links = exchanges_->CheckLinks();
+  ASSERT_EQ(links.size(), 1u);
+  EXPECT_FALSE(links[0].is_proven);
   for (int i = 0; i < 5; ++i) {
     exchanges_->RunDue();
     ASSERT_EQ(calls_.size(), 1u);  // One question at a time.
     clock_.Advance(absl::Seconds(3));
     Answer(absl::DeadlineExceededError("nobody answers"));
     clock_.Advance(absl::Seconds(1));
-    EXPECT_EQ(exchanges_->CheckWays()[0].silent_since, start);
+    EXPECT_EQ(exchanges_->CheckLinks()[0].silent_since, start);
   }
   // A contribution is refused there, so the ps is there.
   Push();
@@ -468,12 +468,12 @@ TEST_F(RemoteExchangesTest, AWayIsProvenByAnyAnswerAndSilentSinceTheFirstAttempt
   ASSERT_EQ(calls_.size(), 2u);
   std::swap(calls_[0], calls_[1]);
   Answer(absl::AbortedError("moved"));
-  ways = exchanges_->CheckWays();
-  EXPECT_TRUE(ways[0].is_proven);
-  EXPECT_EQ(ways[0].silent_since, absl::InfiniteFuture());
+  links = exchanges_->CheckLinks();
+  EXPECT_TRUE(links[0].is_proven);
+  EXPECT_EQ(links[0].silent_since, absl::InfiniteFuture());
   // Another process has to prove itself.
   exchanges_->SetView({1, 1, 2, {"ps"}, {2}});
-  EXPECT_FALSE(exchanges_->CheckWays()[0].is_proven);
+  EXPECT_FALSE(exchanges_->CheckLinks()[0].is_proven);
 }
 
 TEST_F(RemoteExchangesTest, APsThatAnswersUnavailableIsNotSilent) {
@@ -481,15 +481,15 @@ TEST_F(RemoteExchangesTest, APsThatAnswersUnavailableIsNotSilent) {
   clock_.Advance(absl::Seconds(1));
   Answer(absl::UnavailableError("incarnation 7 is not known here yet"), v1::PUSH_OUTCOME_ACCEPTED,
          /*is_answered=*/true);
-  EXPECT_TRUE(exchanges_->CheckWays()[0].is_proven);
-  EXPECT_EQ(exchanges_->CheckWays()[0].silent_since, absl::InfiniteFuture());
+  EXPECT_TRUE(exchanges_->CheckLinks()[0].is_proven);
+  EXPECT_EQ(exchanges_->CheckLinks()[0].silent_since, absl::InfiniteFuture());
   EXPECT_TRUE(ends_.empty());
 }
 
 TEST_F(RemoteExchangesTest, APsThatHasAnsweredIsNotAskedAgain) {
   Push();
   Answer(absl::OkStatus());
-  EXPECT_TRUE(exchanges_->CheckWays()[0].is_proven);
+  EXPECT_TRUE(exchanges_->CheckLinks()[0].is_proven);
   exchanges_->RunDue();
   EXPECT_TRUE(calls_.empty());
   clock_.Advance(absl::Seconds(1));
@@ -497,7 +497,7 @@ TEST_F(RemoteExchangesTest, APsThatHasAnsweredIsNotAskedAgain) {
   const absl::Time sent = clock_.Now();
   clock_.Advance(absl::Seconds(2));
   Answer(absl::UnavailableError("cut off"));
-  EXPECT_EQ(exchanges_->CheckWays()[0].silent_since, sent);
+  EXPECT_EQ(exchanges_->CheckLinks()[0].silent_since, sent);
   // An attempt that fails now, and one after it that was answered before.
   clock_.Advance(absl::Seconds(2));
   exchanges_->RunDue();
@@ -509,7 +509,7 @@ TEST_F(RemoteExchangesTest, APsThatHasAnsweredIsNotAskedAgain) {
   const absl::Time answered = clock_.Now();
   clock_.Advance(absl::Seconds(4));
   Answer(absl::DeadlineExceededError("it was lost"));
-  EXPECT_EQ(exchanges_->CheckWays()[0].silent_since, answered);
+  EXPECT_EQ(exchanges_->CheckLinks()[0].silent_since, answered);
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ class RemoteVariableStore : public VariableStore {
   void Shutdown() override;
 
   // See RemoteExchanges.
-  std::vector<RemoteExchanges::Way> CheckWays() { return exchanges_.CheckWays(); }
+  std::vector<RemoteExchanges::Link> CheckLinks() { return exchanges_.CheckLinks(); }
 
  private:
   void OnDue();

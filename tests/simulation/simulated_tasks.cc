@@ -212,7 +212,7 @@ absl::Status TrainWith(const TaskEnvironment& environment, SimulatedProcess* pro
       .identity = [session] { return session->identity(); }};
   ProgressLinks progress;
   progress.session = session;
-  progress.check_ways = [&store] { return store.CheckWays(); };
+  progress.check_links = [&store] { return store.CheckLinks(); };
   return TrainUntilOver(state.synchronous(), options, progress, feed);
 }
 
