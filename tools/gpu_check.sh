@@ -164,7 +164,7 @@ golden_gradients() { (cd "$here" && start golden_gradients_test); }
 
 time_steps() {
   local model=$1 batch=$2 times
-  times=$(echo 100 | start step_benchmark "$model" "$batch" 4 /gpu:0 cpu "${@:3}") || return 1
+  times=$(start step_benchmark "$model" "$batch" 4 /gpu:0 cpu "${@:3}" <<<100) || return 1
   echo "$model, batch $batch ${*:3}: median ms of a step, CPU ms, GF/s of a core:" \
     "$(tail -n 1 <<<"$times")"
 }
