@@ -36,6 +36,7 @@ enum class PowerCut {
 // thread-safe.
 class DiskJournal {
  public:
+  // kEnter adds a name to a directory, for a new or an existing node; kErase removes a name.
   enum Kind { kWrite, kTruncate, kSyncFile, kEnter, kRename, kErase, kSyncDirectory };
   struct Change {
     Kind kind = kWrite;
@@ -43,8 +44,8 @@ class DiskJournal {
     uint64_t where = 0;  // kWrite: the offset in bytes. kTruncate: the new size in bytes.
     // The bytes of a kWrite; otherwise the name in the directory.
     std::string bytes = {};
-    std::string from = {};  // kRename: the old name.
-    uint64_t entered = 0;
+    std::string from = {};      // kRename: the old name.
+    uint64_t entered = 0;       // kEnter, kRename: the node that has the name from now on.
     bool is_directory = false;  // The entered node is a directory.
   };
 

@@ -43,7 +43,7 @@ absl::Status ChiefTask::Export(const ModelExport& wanted) {
   if (status.ok()) status = checkpoints_->RemoveOldExports();
   if (!status.ok()) {
     LOG(WARNING) << "model.safetensors of " << wanted.directory
-                 << ", whose checkpoint is complete: " << status;
+                 << " could not be made; the checkpoint is valid without it: " << status;
   }
   return status;
 }

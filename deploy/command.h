@@ -19,7 +19,7 @@ struct Command {
 
 // Runs the command that args[0] names and returns its exit code. Without arguments it prints the
 // help and returns 2, with --help 0. For an unknown command it prints the nearest known one and
-// returns an error code.
+// returns 2.
 int RunCommand(const std::vector<Command>& commands, absl::Span<const std::string> args);
 
 // Returns the text of `shoal --help`.

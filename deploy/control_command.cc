@@ -58,7 +58,7 @@ constexpr char kHealthHelp[] =
     "usage: shoal health ADDRESS|DIR [--service=ps|chief|worker] [--timeout=SECONDS]\n"
     "\n"
     "Exits with 0 if a task is alive, with --service if it can do its work, for probes that run a\n"
-    "command. DIR is a run's directory: its chief is asked (for --service=ps name the ps's "
+    "command. With DIR, a run's directory, it asks the chief (for --service=ps name the ps's "
     "address), "
     "and a run that is not running gives 0 if\n"
     "it has finished, else 78 and the command that resumes it. Uses the standard gRPC health "
@@ -302,9 +302,10 @@ absl::Status CheckHealth(const ControlLinks& links, const std::string& given,
                          const TaskFlags& flags) {
   ASSIGN_OR_RETURN(const std::string address, FindChief(given));
   if (IsDirectory(given) && !flags.service.empty() && flags.service != "chief") {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--service: is ", flags.service, ", but of a run's directory the chief is asked; name the ",
-        "address of the task, which is in ", given, "/cluster.textproto"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--service: is ", flags.service,
+                     ", but with a run's directory the command asks the chief; name the ",
+                     "address of the task, which is in ", given, "/cluster.textproto"));
   }
   const absl::Duration timeout =
       absl::Seconds(flags.timeout_seconds.value_or(kHealthTimeoutSeconds));

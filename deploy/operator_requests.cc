@@ -65,7 +65,7 @@ absl::Status CheckDirectory(const ChiefContact& control, const v1::GetRunStatusR
 // The error if the chief ended, or another run took its address, before the request was fulfilled.
 absl::Status Lost(const ChiefContact& control, absl::string_view what) {
   return absl::UnavailableError(
-      absl::StrCat(control.address, ": lost the chief before it reported that ", what,
+      absl::StrCat(control.address, ": the chief was lost before it reported that ", what,
                    "; see its log and summary.json in the run's directory"));
 }
 

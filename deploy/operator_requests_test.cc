@@ -153,7 +153,7 @@ TEST_F(OperatorRequestsTest, AChiefThatGoesBeforeItsLastCheckpointHasNotStopped)
     const absl::Status status = StopRun(control_, "test").status();
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
     EXPECT_THAT(std::string(status.message()),
-                HasSubstr("a:1: lost the chief before it reported that the run stopped"));
+                HasSubstr("a:1: the chief was lost before it reported that the run stopped"));
   }
 }
 

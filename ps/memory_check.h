@@ -25,8 +25,8 @@ struct MemoryBounds {
 // Returns text such as "712 MiB", rounded up.
 std::string InMebibytes(uint64_t bytes);
 
-// Combines `ps_memory` (the run's cluster.ps_memory; 0: no limit) with the kernel's limit; the
-// lower one holds.
+// Combines `ps_memory` (the run's cluster.ps_memory; 0: the kernel's limit alone) with the kernel's
+// limit; the lower one holds.
 MemoryBounds ComputeMemoryBounds(uint64_t ps_memory, const MemoryLimit& kernel);
 
 // The bytes that a ps needs at most, by purpose. Memory shared with workers on the same host

@@ -145,7 +145,8 @@ void ParameterServer::Core::OfferSharedMemory() {
   if (offered.ok()) {
     shared_memory_server_ = std::move(*offered);
   } else {
-    LOG(INFO) << "workers on this host will use gRPC: " << offered.status();
+    LOG(INFO) << "this ps cannot offer shared memory, so workers on this host use gRPC: "
+              << offered.status();
   }
 }
 

@@ -22,10 +22,9 @@ constexpr char kBytes[] = "Gradients that came in and values that went out.";
 void CollectPs(const PsMetrics& metrics, uint32_t index, MetricPage* page) {
   page->AddGauge("shoal_global_step", "Updates that are applied to the variables.",
                  metrics.step.value());
-  page->AddGauge("shoal_variable_bytes", "Size of the variables that this shard owns.",
+  page->AddGauge("shoal_variable_bytes", "Size of the slices that this ps owns.",
                  metrics.variable_bytes.value(), {{"shard", absl::StrCat(index)}});
-  page->AddGauge("shoal_slices", "Pieces of variables that this shard owns.",
-                 metrics.slices.value());
+  page->AddGauge("shoal_slices", "Slices that this ps owns.", metrics.slices.value());
   page->AddHistogram("shoal_rpc_duration_seconds", kExchange, metrics.exchange_seconds,
                      {{"method", "Exchange"}, {"code", "ok"}});
   page->AddHistogram("shoal_rpc_duration_seconds", kExchange, metrics.refused_seconds,
@@ -43,8 +42,7 @@ void CollectPs(const PsMetrics& metrics, uint32_t index, MetricPage* page) {
                    "Gradients of slices that were refused because they came too late.",
                    static_cast<double>(metrics.pushes[stale].value()));
   page->AddHistogram("shoal_checkpoint_duration_seconds",
-                     "Time to write this shard's file of a checkpoint.",
-                     metrics.shard_write_seconds);
+                     "Time to write this ps's shard of a checkpoint.", metrics.shard_write_seconds);
   page->AddCounter("shoal_checkpoint_written_bytes_total", "Size of the files written so.",
                    static_cast<double>(metrics.shard_bytes.value()));
   page->AddCounter("shoal_checkpoint_failures_total", "Checkpoints that could not be made.",

@@ -30,10 +30,10 @@ namespace shoal {
 // All ps must drop the same snapshots, because a checkpoint needs the shards of all of them, so the
 // choice does not depend on a ps's speed. A cut that was requested, or is the run's last, is
 // dropped only for a later such cut. Otherwise the cut stays whose version is divisible by the
-// higher power of two, or else the later one. A ps whose disk needs the time of up to 2^k cuts then
-// writes every cut whose version 2^(k+1) divides, and so do all faster ps. Example: while a slow ps
-// writes cut 8, cut 12 waits and cut 16 arrives; 12 is dropped, because 16 is divisible by a higher
-// power of two. A single ps keeps the later cut.
+// higher power of two, or else the later one. A ps that needs up to 2^k periods of the schedule to
+// write one snapshot then writes every cut whose version is divisible by 2^(k+1), and so do all
+// faster ps. Example: while a slow ps writes cut 8, cut 12 waits and cut 16 arrives; 12 is dropped,
+// because 16 is divisible by a higher power of two. A single ps keeps the later cut.
 //
 // A state machine that neither writes files nor makes calls itself. Not thread-safe.
 class SnapshotQueue {

@@ -28,7 +28,8 @@ std::unique_ptr<GrpcServer> ServeHealth(const TaskOptions& options) {
   server.health_service = std::string(JobName(Job::kWorker));
   absl::StatusOr<std::unique_ptr<GrpcServer>> served = GrpcServer::Create(server);
   if (!served.ok()) {
-    LOG(WARNING) << "no health service, the worker continues without it: " << served.status();
+    LOG(WARNING) << "this worker has no health service and continues without it: "
+                 << served.status();
     return nullptr;
   }
   LOG(INFO) << "health service at " << (*served)->address();

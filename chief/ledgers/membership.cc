@@ -43,8 +43,8 @@ absl::Status Membership::Renew(absl::Time now, TaskId task, uint64_t incarnation
       return absl::AbortedError(absl::StrCat("fenced incarnation: ", task.ToString(),
                                              " has lost its place: ", member->lost_by));
     }
-    return absl::AbortedError(absl::StrCat("fenced incarnation: another process is ",
-                                           task.ToString(), " now, or its lease has ended"));
+    return absl::AbortedError(absl::StrCat("fenced incarnation: another process has the place of ",
+                                           task.ToString(), ", or the sender's lease has ended"));
   }
   Revive(now, member);
   return absl::OkStatus();

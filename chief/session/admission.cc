@@ -92,15 +92,15 @@ absl::Status Admission::CheckRun(const v1::Identity& identity) const {
     return absl::OkStatus();
   }
   return absl::FailedPreconditionError(
-      absl::StrFormat("run_id is %s and this chief runs %s; check --chief_host", identity.run_id(),
-                      context_.options.run_id));
+      absl::StrFormat("the task belongs to run %s, but this chief runs %s; check --chief_host",
+                      identity.run_id(), context_.options.run_id));
 }
 
 absl::Status Admission::CheckIdentity(absl::Time now, const v1::Identity& identity) {
   const SessionOptions& options = context_.options;
   if (identity.run_id() != options.run_id) {
     return absl::FailedPreconditionError(
-        absl::StrFormat("run_id is %s and this chief runs %s; check --chief_host",
+        absl::StrFormat("the task belongs to run %s, but this chief runs %s; check --chief_host",
                         identity.run_id(), options.run_id));
   }
   if (identity.term() < options.term)

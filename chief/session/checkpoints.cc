@@ -243,7 +243,8 @@ void Checkpoints::Watch(absl::Time now) {
   CountFailure(
       step,
       absl::StrFormat(
-          "%s for %s, twice the time in which one is due; see the logs of the ps and the disk",
+          "%s for %s, twice the time after which one is due; see the logs of the ps, and check "
+          "the disk of the run's directory",
           context_.has_checkpoint()
               ? absl::StrCat("none has succeeded since that of step ", durable_version())
               : "none has succeeded",

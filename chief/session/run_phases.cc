@@ -53,7 +53,8 @@ void RunPhases::EndWith(const std::string& message, absl::StatusCode code, bool 
 
 void RunPhases::OnTrained() {
   if (is_over() || ends_with_.ok() || !unless_trained_) return;
-  log_->NoteEvent(absl::StrCat("trained to its end in spite of: ", ends_with_.message()));
+  log_->NoteEvent(
+      absl::StrCat("the run was trained to its end in spite of: ", ends_with_.message()));
   ends_with_ = absl::OkStatus();
 }
 

@@ -245,9 +245,12 @@ bool Waits::CheckStop(absl::Time now) {
   if (now <= std::min(stop_deadline_, steps_deadline_)) return true;
   context_.log.NoteTrouble(
       context_.has_checkpoint()
-          ? absl::StrFormat("no new checkpoint in time; the newest is of step %d",
-                            context_.cuts.durable_version())
-          : "no checkpoint in time; there is none");
+          ? absl::StrFormat(
+                "the stop could not make a checkpoint in time; the newest is of step %d. If "
+                "ps need longer to write, raise cluster.grace_seconds",
+                context_.cuts.durable_version())
+          : "the stop could not make a checkpoint in time, and the run has none. If ps need longer "
+            "to write, raise cluster.grace_seconds");
   context_.FinishInterrupted();
   return false;
 }

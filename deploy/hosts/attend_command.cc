@@ -86,7 +86,7 @@ std::string Misfit(const AttendOptions& options) {
   if (!text.ok() || *text != options.launch) {
     return absl::StrCat("the run directory is not the launcher's here: ", options.launch_file,
                         text.ok() ? " is another file" : " cannot be read",
-                        "; every host must see it at this path, put it on a shared file system");
+                        "; put it on a shared file system that every host sees at this path");
   }
   if (access(options.command[0].c_str(), X_OK) != 0) {
     return absl::StrCat("there is no program ", options.command[0],

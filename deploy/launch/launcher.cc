@@ -205,7 +205,8 @@ absl::Status Launcher::Watch() {
       if (!ends_with_.ok()) return EndedAfterCheckpoint();
       return absl::CancelledError(absl::StrCat("stopped; no checkpoint could be made within ",
                                                absl::FormatDuration(options_.stop_timeout),
-                                               "; the last one is kept"));
+                                               "; if ps need longer to write, raise "
+                                               "--grace_seconds. Earlier checkpoints are kept"));
     }
     ShowProgress();
     absl::SleepFor(kTick);

@@ -213,8 +213,9 @@ void Launcher::EndPsWithoutPlace() {
     if (task.id.job != Job::kPs || task.ended || task.child->Poll().has_value()) continue;
     const uint64_t listed = ListedIncarnation(task, *status);
     if (listed == 0 && task.incarnation != 0) {
-      options_.progress->Print(absl::StrCat(
-          task.id.ToString(), " was silent until its lease ended, but lives; killing it"));
+      options_.progress->Print(absl::StrCat(task.id.ToString(),
+                                            " was silent until its lease ended, although its "
+                                            "process is alive; the launcher kills it"));
       End(task.child.get());
       continue;
     }

@@ -233,7 +233,8 @@ TEST_F(LauncherTest, APsThatLosesItsPlaceAndLivesIsKilledAndStartedAgain) {
                    " echo $$ > $dir/ps.pid; kill -STOP $$;; *) await over;; esac"),
             absl::OkStatus());
   EXPECT_EQ(Starts("ps-0"), 2);
-  EXPECT_THAT(printed_, HasSubstr("ps/0 was silent until its lease ended, but lives; killing it"));
+  EXPECT_THAT(printed_, HasSubstr("ps/0 was silent until its lease ended, although its process is "
+                                  "alive; the launcher kills it"));
   EXPECT_THAT(printed_, HasSubstr("ps/0 died (killed by SIGKILL); restarting it"));
 }
 

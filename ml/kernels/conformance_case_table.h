@@ -41,11 +41,13 @@ class CaseTable {
   Tensor Booleans(const Shape& shape);
   // Returns non-negative rows whose sum is 1, as labels of softmax cross-entropy.
   Tensor Distributions(const Shape& shape);
+  // Returns a random number in [0, bound).
   int64_t Below(int64_t bound);
 
   static std::vector<Tensor> Reference(const OpCall& call);
 
   void Add(const std::string& what, OpCall call, double tolerance, double byte_mismatch = 0);
+  // Adds a case whose kernels may refuse to run without output 0.
   void AddNeedingFirstOutput(const std::string& what, OpCall call, double tolerance);
 
   // Sets the tolerance of the case added last: see ConformanceCase::device_tolerance.

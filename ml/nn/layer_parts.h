@@ -22,6 +22,7 @@ GraphBuilder::Scope LayerScope(GraphBuilder& builder, const std::string& scope,
 // an error in the builder that contains `wanted`, a description of the expected input.
 bool CheckInput(GraphBuilder& builder, Output x, int min_rank, int max_rank,
                 absl::string_view wanted);
+// Checks that the value is above 0. Otherwise returns false and calls FailLayer.
 bool CheckPositive(GraphBuilder& builder, absl::string_view field, int64_t value);
 // Sets the error "<scope> <field>: <message>" in the builder.
 void FailLayer(GraphBuilder& builder, absl::string_view field, absl::string_view message);

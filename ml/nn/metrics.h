@@ -34,8 +34,8 @@ Output PositiveProbability(GraphBuilder& builder, LossKind kind, Output predicti
 ModelMetric AreaUnderCurveMetric(GraphBuilder& builder, LossKind kind, Output predictions,
                                  Output labels);
 
-// "calibration" of such a classifier: the mean probability over the share of labels 1. It is 1 for
-// a model whose probabilities are right on average.
+// "calibration" of such a classifier: the mean probability of the label 1, divided by the share of
+// such labels. It is 1 for a model whose probabilities are right on average.
 ModelMetric Calibration(GraphBuilder& builder, LossKind kind, Output predictions, Output labels);
 
 // Returns why a model with this loss and these predictions cannot have the metric.

@@ -1,4 +1,4 @@
-"""Logistic regression in 40 lines of NumPy: shoal train --program=python/examples/linear_numpy.py"""
+"""Logistic regression in 30 lines of NumPy: shoal train --program=python/examples/linear_numpy.py"""
 
 import numpy as np
 

@@ -10,8 +10,8 @@
 
 namespace shoal {
 
-// Returns the keys of a bucket at `version`. Each key of a layer has either a row (the key is
-// admitted) or a count (it is not admitted yet). The first layer has all keys of an earlier
+// Returns the rows and counts of a bucket at `version`. Each key of a layer has either a row (the
+// key is admitted) or a count (it is not admitted yet). The first layer has all keys of an earlier
 // version; each later layer has only those that were touched after the layer before it, and the
 // last layer reaches up to `version`. The newest layer that has a key counts. Keys that are idle at
 // `version` (TableOptions::idle_updates) have expired, so no layer lists removed keys.

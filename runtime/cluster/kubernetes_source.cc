@@ -39,8 +39,9 @@ absl::StatusOr<ResolvedTask> ResolveFromKubernetes(const ResolverInput& input) {
     } else {
       const std::optional<uint32_t> ordinal = HostOrdinal(input.hostname);
       if (!ordinal.has_value()) {
-        return InvalidField("--task_index", absl::StrCat("is missing, and the host name ",
-                                                         input.hostname, " ends with no -N"));
+        return InvalidField("--task_index",
+                            absl::StrCat("is missing, and the host name ", input.hostname,
+                                         " does not end in -N; give it"));
       }
       task.index = *ordinal;
     }

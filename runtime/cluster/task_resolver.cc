@@ -96,9 +96,11 @@ absl::Status NothingToGoBy(const ResolverInput& input) {
   const std::string half_set = HalfSet(input);
   if (!half_set.empty())
     return InvalidField("--job_name", absl::StrCat("is missing, and ", half_set));
-  return InvalidField("--job_name",
-                      "is missing, and no launcher's variables say which task this is: TF_CONFIG, "
-                      "JOB_COMPLETION_INDEX, OMPI_COMM_WORLD_RANK, RANK or SLURM_PROCID");
+  return InvalidField(
+      "--job_name",
+      "is missing, and no launcher's variables say which task this is: TF_CONFIG, "
+      "JOB_COMPLETION_INDEX, OMPI_COMM_WORLD_RANK, RANK or SLURM_PROCID; give --job_name and "
+      "--task_index");
 }
 
 bool HasFile(const ResolverInput& input) { return !input.cluster_file.empty(); }

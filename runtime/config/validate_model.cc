@@ -53,10 +53,11 @@ absl::Status ValidateReshape(const std::string& field, const v1::ReshapeLayer& l
     num_open += dim == -1 ? 1 : 0;
     if (dim >= 1 || dim == -1) continue;
     return InvalidField(field,
-                        absl::StrCat("has sizes above 0, or -1 for what is left; not ", dim));
+                        absl::StrCat("a size must be above 0, or -1 for what is left, is ", dim));
   }
   if (layer.shape().empty()) return InvalidField(field, "is empty; give the shape of one example");
-  if (num_open > 1) return InvalidField(field, "leaves more than one size open (-1)");
+  if (num_open > 1)
+    return InvalidField(field, "leaves more than one size open (-1); write -1 at most once");
   return absl::OkStatus();
 }
 
@@ -155,7 +156,9 @@ absl::Status ValidateLayers(const v1::ModelConfig& model) {
                                        "in model.input"));
     }
     if (!layer.name().empty() && !names.insert(layer.name()).second) {
-      return InvalidField(field + ".name", absl::StrCat("\"", layer.name(), "\" is used twice"));
+      return InvalidField(
+          field + ".name",
+          absl::StrCat("\"", layer.name(), "\" is used twice; give each layer a name of its own"));
     }
   }
   return absl::OkStatus();

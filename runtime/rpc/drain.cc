@@ -90,7 +90,7 @@ void Drain::AwaitCheckpoint() {
                            run.state().phase() == v1::RunState::PHASE_STOPPING);
   };
   if (!trains()) return;
-  LOG(INFO) << "asked to end; takes part in a checkpoint first";
+  LOG(INFO) << "this task was asked to end; it takes part in a checkpoint first";
   v1::RequestStopResponse requested;
   const absl::Status status = Ask(end, [&] {
     return chief_->Call(&v1::ChiefService::Service::RequestStop, v1::RequestStopRequest(),
@@ -101,7 +101,8 @@ void Drain::AwaitCheckpoint() {
     if (!trains() || run.last_checkpoint_step() >= requested.version()) return;
     if (!Pause(clock_->Now() + kPoll)) return;
   }
-  LOG(WARNING) << "no checkpoint within " << limit_ << " (cluster.grace_seconds); leaves";
+  LOG(WARNING) << "no checkpoint became durable within " << limit_
+               << " (cluster.grace_seconds); this task ends without it";
 }
 
 }  // namespace shoal

@@ -48,7 +48,7 @@ class ReceiverRules {
   // Accepts the incarnations, keyed by worker index, that the chief has issued. A worker that left
   // the view is accepted until another process has its place: its late contributions count once
   // even if another worker computes them too.
-  void LearnWorkers(const std::map<uint32_t, uint64_t>& incarnations);  // Keyed by index.
+  void LearnWorkers(const std::map<uint32_t, uint64_t>& incarnations);
 
   uint64_t term() const { return term_; }
   uint64_t incarnation() const { return incarnation_; }

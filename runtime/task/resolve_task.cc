@@ -117,7 +117,8 @@ absl::Status TakePlace(const ResolvedTask& resolved, const TaskFlags& flags,
     if (!must_serve) return absl::OkStatus();
     return InvalidField(
         "--listen_address",
-        "is missing, and neither a host list nor --chief_port has this task's address");
+        "is missing, and neither a host list nor --chief_port has this task's address; give "
+        "--listen_address=HOST:PORT");
   }
   RETURN_IF_ERROR(CheckAddress("--listen_address", options->listen_address, AddressUse::kListen));
   ASSIGN_OR_RETURN(options->advertised_address,

@@ -154,7 +154,7 @@ TEST(ComputeProgramTest, IsRefusedBeforeItIsReady) {
       {"odd_metric_name", "a metric is named \"mean error\"; a name has 1 to 64 of"},
       {"reserved_metric_name", "a metric is named loss: metrics.jsonl has a field of this name"},
       {"unknown_metric_kind", "metric mean_error has kind 3; kinds are 1 (MEAN), 2 (AUC)"},
-      {"accuracy_is_auc", "metric accuracy has kind 2; it is a MEAN"},
+      {"accuracy_is_auc", "metric accuracy has kind 2; it must be a MEAN"},
       {"tables_named_bad", "a table is named \"a/b\"; a name has 1 to 128"},
       {"bad_initial_value", "the initial value of variable linear.bias is not finite"},
   };
@@ -178,7 +178,7 @@ TEST(ComputeProgramTest, FailsItsWorkerLater) {
       {"raises", "program: toy.cc:7: division by zero"},
       {"sends_garbage", "of an unknown type"},
       {"sends_a_huge_message", "at most 131072"},
-      {"metric_weighs_nothing", "and weight 0; the weight is not negative"},
+      {"metric_weighs_nothing", "and weight 0; the weight must not be negative"},
       {"bin_does_not_exist", "metric auc with bin 196609"},
       {"impossible_metric", "metric accuracy"},
       {"other_work", "while it computes work 1"},

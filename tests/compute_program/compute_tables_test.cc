@@ -188,7 +188,7 @@ TEST(ComputeTablesTest, AGradientOfARowThatIsNotFiniteIsAResult) {
 
 TEST(ComputeTablesTest, LookUpsThatCannotBeFailTheirWorker) {
   const std::pair<const char*, const char*> cases[] = {
-      {"tables_fall", "of table item after key 9; keys rise"},
+      {"tables_fall", "of table item after key 9; keys must rise"},
       {"tables_unknown", "of table 1, but it has only 1"},
       {"tables_finish_first", "a LOOK_UP after a FINAL"},
   };

@@ -193,7 +193,7 @@ def health_is_of_the_process_or_of_its_role():
             assert shoal("health", address, f"--service={role}") == "serving\n"
         assert servers[0] in shoal("health", servers[0], "--service=chief", code=78)
         refused = shoal("health", str(run.out), "--service=ps", code=64)
-        assert f"--service: is ps, but of a run's directory the chief is asked; name the address of the task, which is in {run.out}/" in refused
+        assert f"--service: is ps, but with a run's directory the command asks the chief; name the address of the task, which is in {run.out}/" in refused
         assert "is not a chief" in shoal("status", servers[0], code=78)
         assert "is not a chief" in shoal("stop", servers[0], code=78)
 

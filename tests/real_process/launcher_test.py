@@ -195,7 +195,7 @@ def a_stopped_ps_is_replaced_and_the_result_has_the_same_bytes():
         run.kill("ps", 1, signal.SIGSTOP)
         run.finish()
         run.assert_nothing_left()
-        assert "ps/1 was silent until its lease ended, but lives; killing it" in run.output, run.output
+        assert "ps/1 was silent until its lease ended, although its process is alive; the launcher kills it" in run.output, run.output
         assert "ps/1 died (killed by SIGKILL); restarting it" in run.output, run.output
         assert run.digest() == undisturbed
 

@@ -107,10 +107,11 @@ class Evaluator {
       if (is_finished) return absl::OkStatus();
       const std::optional<Summary> early = EndBeforeThis(options_.run);
       if (early.has_value() && !std::exchange(is_logged_, true)) {
-        LOG(WARNING) << "the run ended at step " << early->steps
-                     << ", but this run file and these flags let it go further: waits for it to be "
-                        "resumed. To end with the run, start with --run="
-                     << options_.run.out() << "/run.textproto";
+        LOG(WARNING)
+            << "the run ended at step " << early->steps
+            << ", but this run file and these flags let it go further: the evaluator waits "
+               "for it to be resumed. To end with the run, start the evaluator with --run="
+            << options_.run.out() << "/run.textproto";
       }
       RETURN_IF_ERROR(Wait());
     }

@@ -51,7 +51,7 @@ class FieldModel {
     RETURN_IF_ERROR(builder.status());
     predictions_ = outputs[0];
     if (predictions_.dtype() != DataType::kFloat32) {
-      return absl::InvalidArgumentError("model: its predictions are not float32");
+      return absl::InvalidArgumentError("model: its predictions are not float32; cast them");
     }
     for (const Variable& variable : graph_.variables()) {
       variables_.push_back(DeclaredVariable(variable.spec));

@@ -91,7 +91,8 @@ PredictionFunction MakePredictionFunction(ModelFunction model, std::vector<Field
     }
     const Output predictions = model(builder, batch, is_training).predictions;
     if (!predictions.valid()) {
-      builder.SetError(absl::InvalidArgumentError("model: it gives no predictions"));
+      builder.SetError(absl::InvalidArgumentError(
+          "model: it gives no predictions; set ModelOutputs::predictions"));
     }
     return predictions;
   };

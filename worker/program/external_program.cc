@@ -130,7 +130,8 @@ absl::Status ExternalProgram::DeclareTables(const v1::RunConfig& run) {
     if (table.dim() != declared.dim()) {
       return absl::InvalidArgumentError(
           absl::StrCat("table: ", declared.name(), " has rows of ", declared.dim(), " numbers in ",
-                       options_.name, ", but `table` in the run file says dim: ", table.dim()));
+                       options_.name, ", but `table` in the run file says dim: ", table.dim(),
+                       "; make them equal"));
     }
     lookups_.emplace_back().table = static_cast<uint32_t>(variables_.size());
     variables_.push_back(TableVariable(table, run.optimizer(), tables.size()));
@@ -205,7 +206,8 @@ void ExternalProgram::End(FinishReason reason) {
     LOG(WARNING) << "program: " << options_.name << kKilledAfterRun << " after "
                  << absl::FormatDuration(
                         absl::Trunc(options_.clock->Now() - began, absl::Seconds(1)))
-                 << (is_over ? " behind the end of the run" : " in which it could end");
+                 << (is_over ? ", because it had not ended after the run"
+                             : ", because it had not ended by itself");
   } else if (!end.exit.ok() && reason != FinishReason::kFailed) {
     LOG(INFO) << "program: " << options_.name << " ended: " << DescribeEnd(end.exit);
   }

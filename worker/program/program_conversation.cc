@@ -300,8 +300,8 @@ absl::Status ProgramConversation::CheckMetrics() const {
     if (!is_good) {
       return Wrong(absl::StrCat("reports metric ", name, " with sum ", metric.sum, " and weight ",
                                 metric.weight,
-                                "; the weight is not negative (with the weight 0 the sum is 0: "
-                                "nothing to measure), and accuracy at most 1"));
+                                "; the weight must not be negative, a weight of 0 (nothing to "
+                                "measure) needs the sum 0, and accuracy must be from 0 to 1"));
     }
     entries += metric.histogram.size();
     int64_t last = -1;
@@ -310,8 +310,8 @@ absl::Status ProgramConversation::CheckMetrics() const {
           uint64_t{count.positives} + count.negatives == 0) {
         return Wrong(absl::StrCat("reports metric ", name, " with bin ", count.bin, " after bin ",
                                   last, ", ", count.positives, " positive and ", count.negatives,
-                                  " negative examples; bins rise, are below ", kNumScoreBins,
-                                  " and not empty"));
+                                  " negative examples; bins must rise, be below ", kNumScoreBins,
+                                  " and have examples"));
       }
       last = count.bin;
     }

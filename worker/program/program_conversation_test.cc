@@ -223,7 +223,7 @@ TEST(ProgramConversationTest, RefusesMetricsThatCannotBe) {
       {DoneWith(1, 0, {}), "metric f1 with sum 1 and weight 0"},
       {DoneWith(1, 1, {{kNumScoreBins + 1, 1, 0}}), "metric auc with bin 196609"},
       {DoneWith(1, 1, {{5, 1, 0}, {5, 0, 1}}), "metric auc with bin 5 after bin 5"},
-      {DoneWith(1, 1, {{5, 0, 0}}), "0 positive and 0 negative examples; bins rise"},
+      {DoneWith(1, 1, {{5, 0, 0}}), "0 positive and 0 negative examples; bins must rise"},
       {DoneWith(1, 1, rising), "make batch_size or data.evaluation_block smaller"},
       {DoneWith(1, 1, {{5, 1, 0}}).replace(0, 1, std::string(1, '\x3c')), "DONE that is damaged"}};
   for (const auto& [bytes, why] : wrong) {

@@ -72,7 +72,8 @@ absl::StatusOr<v1::MetricSpec> TakeMetric(uint32_t version, std::set<std::string
   }
   metric.set_kind(static_cast<v1::MetricKind>(kind));
   if (metric.name() == "accuracy" && kind != v1::METRIC_KIND_MEAN) {
-    return Refused("metric accuracy has kind ", kind, "; it is a MEAN: rename the metric");
+    return Refused("metric accuracy has kind ", kind,
+                   "; it must be a MEAN (kind 1): change the kind, or rename the metric");
   }
   return metric;
 }

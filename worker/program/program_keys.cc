@@ -37,7 +37,7 @@ absl::Status ReadTable(absl::string_view message, absl::Span<const v1::TableConf
     if (k == 0 || found.keys[k - 1] < found.keys[k]) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("sent a ", message, " with key ", found.keys[k], " of table ", table.name(),
-                     " after key ", found.keys[k - 1], "; keys rise, and each comes once"));
+                     " after key ", found.keys[k - 1], "; keys must rise, and each may come once"));
   }
   found.offset = *row_bytes;
   *row_bytes += AlignedArray(count * table.dim() * sizeof(float));

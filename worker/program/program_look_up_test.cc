@@ -132,7 +132,7 @@ TEST(ProgramLookUpTest, RefusesLookUpsThatCannotBe) {
       {LookUp(1, {{2, key}}), "of table 2, but it has only 2"},
       {LookUp(1, {{0, key}, {0, key}}), "with table item twice"},
       {LookUp(1, {{0, {}}}), "a LOOK_UP of 0 keys of table item"},
-      {LookUp(1, {{0, {5, 5}}}), "key 5 of table item after key 5; keys rise"},
+      {LookUp(1, {{0, {5, 5}}}), "key 5 of table item after key 5; keys must rise"},
       {LookUp(1, {{1, {UINT64_MAX, 5}}}), "key 5 of table user after key 18446744073709551615"},
       {LookUp(1, {{0, key}}, "x"), "bytes behind its end"},
       {Final(1, {0}) + LookUp(1, {{0, key}}), "a LOOK_UP after a FINAL"},

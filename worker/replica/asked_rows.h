@@ -52,8 +52,8 @@ class AskedRows {
   void Begin(const LoadedBatch& batch, uint32_t row_set, Pull pull);
 
   // Called by the program: waits for the rows of at most one request for each lookup, unless they
-  // are there. If they cannot be read any more, the values become 0; the program then computes on,
-  // and nothing comes of it.
+  // are there. If they cannot be read any more, the values are those of the tables' initializers;
+  // the program computes the batch with them, and the caller drops the result (are_gone()).
   void Get(absl::Span<const Request> requests);
 
   // Returns whether rows of the batch could not be read, so that its result has to be dropped.

@@ -91,7 +91,8 @@ absl::StatusOr<std::vector<ReplicaMetric>> SumMetrics(
       if (clone.size() != count || clone[m].name != first.name ||
           clone[m].weight.valid() != first.weight.valid() ||
           clone[m].scores.valid() != first.scores.valid()) {
-        return absl::InvalidArgumentError("model: its clones have different metrics");
+        return absl::InvalidArgumentError(
+            "model: its clones have different metrics; return the same ones for every clone");
       }
       if (first.scores.valid()) scored.push_back(clone[m]);
       sums.push_back(clone[m].sum);

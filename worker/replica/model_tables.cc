@@ -40,7 +40,7 @@ absl::StatusOr<v1::VariableSpec> DeclaredTable(const TableInput& input, const v1
                                                    input.dim,
                                                    " numbers, but `table` in the run "
                                                    "file says dim: ",
-                                                   config.dim()));
+                                                   config.dim(), "; make them equal"));
   }
   config.set_name(input.table);
   config.set_dim(static_cast<uint32_t>(input.dim));
@@ -63,9 +63,9 @@ absl::Status ModelTables::Declare(const Graph& graph, const std::vector<FieldSpe
     for (const TableInput::Lookup& lookup : input.lookups) {
       const std::optional<KeyField> field = FieldNamed(fields, lookup.column);
       if (!field.has_value()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("model: table ", input.table, " reads the ids of \"", lookup.column,
-                         "\", which is not a column of ids of the data"));
+        return absl::InvalidArgumentError(absl::StrCat(
+            "model: table ", input.table, " reads the ids of \"", lookup.column,
+            "\", which is not a column of ids of the data; name one of its columns of ids"));
       }
       if (std::count(lookups.fields.begin(), lookups.fields.end(), *field) > 0) continue;
       lookups.fields.push_back(*field);

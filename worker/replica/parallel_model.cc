@@ -35,8 +35,8 @@ size_t RowBytes(const FieldSpec& field) {
 absl::Status CheckTensors(const char* what, const std::vector<FieldSpec>& fields,
                           absl::Span<const Tensor> tensors, int64_t* num_examples) {
   if (tensors.size() != fields.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(what, ": there are ", tensors.size(), ", the model takes ", fields.size()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        what, ": there are ", tensors.size(), " tensors, but the model takes ", fields.size()));
   }
   for (size_t f = 0; f < fields.size(); ++f) {
     const int64_t rows = tensors[f].shape().rank() == 0 ? 0 : tensors[f].shape().dim(0);
@@ -130,10 +130,10 @@ absl::Status ParallelModel::MapVariables(Compiled* compiled) const {
     size_t v = 0;
     while (v < variables_->size() && variables_->spec(v).name() != variable.spec.name) ++v;
     if (v == variables_->size()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("model: variable ", variable.spec.name,
-                       " is there for some numbers of devices or in one of training and "
-                       "prediction only"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "model: variable ", variable.spec.name,
+          " does not exist for every number of devices, or not both in training and in "
+          "prediction; make it always"));
     }
     const v1::VariableSpec spec = DeclaredVariable(variable.spec);
     const v1::VariableSpec& ours = variables_->spec(v);
@@ -255,7 +255,7 @@ absl::Status ParallelModel::BindOutputs(int64_t first, int64_t total, Compiled* 
     if (whole.shape.rank() == 0) {
       if (whole.dtype != DataType::kFloat32) {
         return absl::InvalidArgumentError(
-            absl::StrCat("model: output ", output, " is a scalar that is not float32"));
+            absl::StrCat("model: output ", output, " is a scalar that is not float32; cast it"));
       }
       if (output == outputs->size()) outputs->emplace_back(whole);
       compiled->outputs[i] = &(*scalars)[i];
@@ -316,7 +316,8 @@ absl::StatusOr<std::vector<Tensor>> ParallelModel::Predict(absl::Span<const Tens
 absl::StatusOr<float> ParallelModel::TrainOnBatch(absl::Span<const Tensor> inputs,
                                                   absl::Span<const Tensor> targets) {
   if (spec_.loss == nullptr) {
-    return absl::FailedPreconditionError("the model was made without a loss, it cannot be trained");
+    return absl::FailedPreconditionError(
+        "the model was made without a loss, so it cannot be trained; set ParallelModelSpec::loss");
   }
   int64_t examples = -1;
   RETURN_IF_ERROR(CheckTensors("inputs", spec_.inputs, inputs, &examples));

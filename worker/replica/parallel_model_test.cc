@@ -190,7 +190,7 @@ TEST(ParallelModelTest, MisfitsAreNamed) {
   const auto message = [&](const std::vector<Tensor>& inputs) {
     return std::string(model->Predict(inputs).status().message());
   };
-  EXPECT_THAT(message({Inputs(4)[0]}), HasSubstr("there are 1, the model takes 2"));
+  EXPECT_THAT(message({Inputs(4)[0]}), HasSubstr("there are 1 tensors, but the model takes 2"));
   EXPECT_THAT(message({Inputs(4)[0], Inputs(5)[1]}), HasSubstr("right is"));
   EXPECT_THAT(message({Inputs(4)[1], Inputs(4)[1]}), HasSubstr("left is"));
   EXPECT_EQ(model->TrainOnBatch(Inputs(4), {}).status().code(),
