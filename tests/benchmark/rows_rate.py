@@ -12,6 +12,7 @@ bytes for each example, of which there are as many as a column has keys, on disk
 import argparse
 import json
 import pathlib
+import re
 import shutil
 import statistics
 import subprocess
@@ -82,7 +83,7 @@ def rate(options, data, examples):
             sys.exit((root / "log").read_text()[-4000:])
         (begin, begin_step), (end, end_step) = samples[0], samples[-1]
         summary = json.loads((out / "summary.json").read_text())
-        rows = sum(table["rows"] for table in summary.get("tables", []))
+        rows = sum(int(value) for key, value in summary.items() if re.fullmatch("table:.*:rows", key))
         return (end_step - begin_step) * 2 * BATCH / (end - begin), rows
 
 
