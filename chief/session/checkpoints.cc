@@ -135,6 +135,13 @@ void Checkpoints::GiveUp(uint64_t version, const std::string& directory, absl::s
   Forget(version, directory, last_failure_);
 }
 
+bool Checkpoints::IsLast(uint64_t version) const {
+  const CutLedger& cuts = context_.cuts;
+  return context_.mode->IsFinalCut(version) ||
+         (context_.phases.phase() == v1::RunState::PHASE_STOPPING && cuts.requested() &&
+          cuts.requested_version() <= version);
+}
+
 void Checkpoints::OnFinalFailed(absl::Time now, absl::string_view why) {
   context_.progress.OnProgress(now);  // This wait has a deadline of its own.
   final_fails_since_ = std::min(final_fails_since_, now);
@@ -163,12 +170,12 @@ bool Checkpoints::OnManifestWritten(absl::Time now, const ManifestToWrite& write
   if (!status.ok()) {
     context_.log.NoteTrouble(
         absl::StrFormat("no checkpoint at step %d: %s", version, status.message()));
-    if (is_current && write.manifest.synchronous() && context_.mode->IsFinalCut(version)) {
+    if (is_current && write.manifest.synchronous() && IsLast(version)) {
       // All shards are there, and no later cut will come.
       CountFailure(version, status.message());
       repeated_ = write;
       repeat_at_ = now + kFinalRetry;
-      OnFinalFailed(now, status.message());
+      if (context_.mode->IsFinalCut(version)) OnFinalFailed(now, status.message());
     } else if (is_current) {
       const bool is_final = context_.mode->IsFinalCut(version);
       GiveUp(version, write.directory, status.message());

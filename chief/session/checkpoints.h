@@ -70,6 +70,8 @@ class Checkpoints {
   // Returns whether the newest checkpoint, or the start of the training, is recent.
   bool IsFresh(absl::Time now) const;
   void CountFailure(uint64_t step, absl::string_view why);
+  // Returns whether no later checkpoint than that of `version` will be made.
+  bool IsLast(uint64_t version) const;
   // Lets the final checkpoint be written again. After peer_wait, the longest wait for tasks, the
   // run fails; starting the run again may succeed.
   void OnFinalFailed(absl::Time now, absl::string_view why);

@@ -14,7 +14,9 @@ namespace shoal {
 namespace {
 
 using ::testing::Contains;
+using ::testing::Each;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 using CheckpointsTest = TrainingSessionTest;
 
@@ -165,6 +167,46 @@ TEST_F(CheckpointsTest, ShardsWhoseManifestCouldNotBeWrittenAreGivenUp) {
   ASSERT_EQ(given_up_.size(), 1u);
   EXPECT_EQ(given_up_[0].directory, manifests_[0].directory);
   EXPECT_THAT(given_up_[0].why, HasSubstr("full"));
+}
+
+TEST_F(CheckpointsTest, AStopWhoseCheckpointFailsMakesALaterOne) {
+  StartTraining();
+  v1::RequestStopRequest stop;
+  stop.set_stop(true);
+  const uint64_t version = *session_->RequestStop(now_, stop);
+  ReportStepsUpTo(version - 1);
+  v1::ReportShardRequest shard;
+  *shard.mutable_identity() = IdentityOf(v1::JOB_PS, 1);
+  shard.set_version(version);
+  shard.set_directory("cut");
+  shard.set_error("input/output error");
+  ASSERT_TRUE(session_->ReportShard(now_, shard).ok());
+  PassTime(1, all_);
+  EXPECT_THAT(cut_versions_, Each(version));
+  PassTime(2, all_);
+  EXPECT_EQ(cut_versions_.back(), version + 1);
+  Cut(version + 1);
+  ASSERT_EQ(manifests_.size(), 1u);
+  ManifestIsWritten(manifests_[0]);
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_DONE);
+  EXPECT_EQ(session_->checkpoints().durable_version(), version + 1);
+}
+
+TEST_F(CheckpointsTest, TheManifestOfAStopIsWrittenAgain) {
+  StartTraining();
+  v1::RequestStopRequest stop;
+  stop.set_stop(true);
+  Cut(*session_->RequestStop(now_, stop));
+  ASSERT_EQ(manifests_.size(), 1u);
+  session_->OnManifestWritten(now_, manifests_[0], absl::UnavailableError("input/output error"));
+  PassTime(1, all_);
+  EXPECT_EQ(manifests_.size(), 1u);
+  PassTime(2, all_);
+  ASSERT_EQ(manifests_.size(), 2u);
+  EXPECT_EQ(manifests_[1].directory, manifests_[0].directory);
+  EXPECT_THAT(given_up_, IsEmpty());
+  ManifestIsWritten(manifests_[1]);
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_DONE);
 }
 
 // The queue of manifests of a publisher that is slower than the ps once had no limit.

@@ -41,7 +41,7 @@ void SyncMode::OnTrainingStarts() {
 }
 
 absl::Status SyncMode::ReportSteps(absl::Time now, const v1::ReportStepsRequest& request) {
-  if (context_.phases.phase() == v1::RunState::PHASE_DONE) return absl::OkStatus();
+  if (context_.phases.is_over()) return absl::OkStatus();
   for (const v1::StepReport& report : request.steps()) {
     if (report.step() <= newest_step_) continue;
     if (report.step() != newest_step_ + 1) {
@@ -159,7 +159,20 @@ std::optional<uint64_t> SyncMode::AwaitedFinalCut() const {
   return newest_step_;
 }
 
-void SyncMode::Advance(absl::Time /*now*/) {
+void SyncMode::OnCutFailed(uint64_t /*version*/) { has_failed_cut_ = true; }
+
+void SyncMode::RequestLastCut(absl::Time now) {
+  if (std::exchange(has_failed_cut_, false)) next_cut_ = now + kFinalRetry;
+  if (context_.phases.phase() != v1::RunState::PHASE_TRAINING) return;
+  if (context_.EndsWithoutSteps()) {
+    context_.cuts.RequestReached(newest_step_);
+  } else if (context_.phases.is_interrupted() && now >= next_cut_) {
+    context_.cuts.Request(newest_step_ +
+                          2);  // Has no effect unless the cut of the stop has failed.
+  }
+}
+
+void SyncMode::Advance(absl::Time now) {
   const RunPlan& plan = *context_.plan;
   EvaluationLedger& evaluations = *context_.evaluations;
   while (!held_lines_.empty()) {
@@ -181,9 +194,7 @@ void SyncMode::Advance(absl::Time /*now*/) {
     held_lines_.pop_front();
     if (step > 1) evaluations.ForgetBelow(std::min(step, context_.cuts.durable_version()));
   }
-  if (context_.EndsWithoutSteps() && context_.phases.phase() == v1::RunState::PHASE_TRAINING) {
-    context_.cuts.RequestReached(newest_step_);
-  }
+  RequestLastCut(now);
 }
 
 bool SyncMode::WillLackEvaluation(uint64_t step) const {

@@ -54,6 +54,7 @@ class SyncMode : public TrainingMode {
   uint64_t StepsPerEpoch() const override;
   absl::Status CheckVersion(uint64_t version) const override;
   void OnCutDurable(uint64_t version, const std::string& directory) override;
+  void OnCutFailed(uint64_t version) override;
   bool IsFinalCut(uint64_t version) const override;
   std::optional<uint64_t> AwaitedFinalCut() const override;
 
@@ -63,6 +64,8 @@ class SyncMode : public TrainingMode {
 
  private:
   bool HasGradient(uint32_t slice) const;
+  // Requests the cut with which an interrupted run ends, if there is no request.
+  void RequestLastCut(absl::Time now);
   bool IsAtEnd() const;
   // Returns whether the evaluation of the step, which is not complete, cannot become complete.
   bool WillLackEvaluation(uint64_t step) const;
@@ -76,6 +79,9 @@ class SyncMode : public TrainingMode {
   // Steps that are applied, but whose evaluation is not complete.
   std::deque<v1::StepReport> held_lines_;
   std::optional<GradientNorms> norms_;  // Only in runs that clip by global norm.
+  bool has_failed_cut_ = false;         // A cut has failed since Advance was called.
+  // When an interrupted run may request a cut in place of the one that has failed.
+  absl::Time next_cut_ = absl::InfinitePast();
 };
 
 }  // namespace shoal

@@ -474,6 +474,7 @@ TEST(ComputeProgramTest, DeadlinesAreThoseOfTheClock) {
   options.contributions_fd = STDERR_FILENO;
   const FastClock clock;
   options.clock = &clock;
+  options.patience = absl::InfiniteDuration();
   const auto started = ProgramProcess::Start(options);
   ASSERT_TRUE(started.ok());
   std::string output, input;
