@@ -52,6 +52,8 @@ bool RowsBase::MayContinue(const FileSystem& file_system, const SnapshotLineage&
       published_.size() > std::min<size_t>(lineage.kept_checkpoints, kMostChanges)) {
     return false;
   }
+  // A shard that continues a base without keys would only depend on it.
+  if (published_.front().num_keys == 0) return false;
   const std::map<uint32_t, uint64_t>& versions = published_.back().versions;
   for (const SliceStoreEvents::CutPart& part : snapshot.parts) {
     if (part.rows != nullptr && versions.count(part.slice) == 0) return false;

@@ -18,8 +18,8 @@ namespace shoal {
 // A shard file of a checkpoint has either all keys of this ps's tables (a base) or only the keys
 // that changed since the file before it (a link). This class remembers the chain (base, link, link,
 // ...) that the next shard file of this ps can continue. A new base is written when the changes
-// exceed half of the base's keys, or when the chain has checkpoint.keep links after its base. Not
-// thread-safe.
+// exceed half of the base's keys, when the chain has checkpoint.keep links after its base, or when
+// the base has no keys, as that of a ps without tables. Not thread-safe.
 //
 // Only the shard that was written last may become the newest link: every checkpoint that is
 // published after it names the whole chain, which keeps the chain's files alive. No later

@@ -1,5 +1,6 @@
 #include "runtime/checkpoint/checkpoint.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -69,6 +70,10 @@ Checkpoint::Checkpoint(std::string directory, v1::Manifest manifest, SliceTable 
 
 absl::Status Checkpoint::AddBases(FileSystem& file_system, const ShardReader& shard,
                                   Verify verify) {
+  const bool has_buckets = std::any_of(
+      shard.entries().begin(), shard.entries().end(),
+      [this](const auto& entry) { return slices_.is_table(variables_.at(entry.first.variable)); });
+  if (!has_buckets) return absl::OkStatus();  // Earlier programs named bases without need.
   const std::vector<ShardBase>& named = shard.bases();
   for (size_t i = 0; i < named.size(); ++i) {
     ASSIGN_OR_RETURN(

@@ -103,7 +103,7 @@ class Checkpoint {
   bool Fits(uint32_t slice, const std::string& part, const ShardReader::Entry& entry) const;
   absl::Status CheckComplete() const;
   absl::Status CheckBucket(uint32_t slice, const Tensors& tensors) const;
-  // Opens the bases of a shard, if it has any, and indexes them.
+  // Opens the bases of a shard with buckets, if it has any, and indexes them.
   absl::Status AddBases(FileSystem& file_system, const ShardReader& shard, Verify verify);
   absl::Status IndexBase(const ShardReader& shard, ShardReader& base);
   absl::StatusOr<BucketRows> ReadRows(uint32_t slice, ShardReader& shard, const Tensors& tensors,

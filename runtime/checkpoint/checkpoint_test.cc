@@ -14,6 +14,7 @@
 #include "runtime/checkpoint/checkpoint_testing.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/checkpoint/saved_steps_testing.h"
+#include "runtime/checkpoint/shard_base.h"
 
 namespace shoal {
 namespace {
@@ -128,6 +129,26 @@ TEST(CheckpointTest, SlicesOfDifferentVersionsKeepTheirCut) {
                                    HasSubstr("use cluster.slice_bytes = 64")));
     }
   }
+}
+
+// Programs of earlier versions named bases also in shards that have all their values.
+TEST(CheckpointTest, AShardWithoutBucketsNeedsNoBase) {
+  FaultyFileSystem disk;
+  SaveOptions options = Step(7);
+  ShardBase gone;
+  gone.checkpoint = TestName(Step(3)).ToString();
+  gone.file.set_name("shard-00000-of-00002.safetensors");
+  gone.file.set_sidecar("shard-00000-of-00002.crc32c");
+  options.bases = {gone};
+  ASSERT_OK(SaveTestRun(disk, "checkpoints", options));
+  std::vector<std::string> rejected;
+  const auto checkpoint = OpenLatest(disk, &rejected);
+  EXPECT_OK(VerifyTestRun(*checkpoint, options));
+  EXPECT_THAT(checkpoint->bases(), IsEmpty());
+  options.step = 8;
+  options.with_table = true;
+  EXPECT_THAT(SaveTestRun(disk, "checkpoints", options), StatusIs(absl::StatusCode::kNotFound))
+      << "the rows of a bucket need it";
 }
 
 // After a power cut at any moment while step 2 is saved, step 1 or step 2 exists and is undamaged.

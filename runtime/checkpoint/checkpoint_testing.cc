@@ -63,6 +63,7 @@ absl::StatusOr<v1::ShardFile> WriteShard(FileSystem& file_system, const std::str
   const std::vector<v1::VariableSpec> variables = VariablesOf(options);
   std::deque<BucketRows> buckets;
   ShardWriter writer(file_system, {directory, ps, options.num_ps});
+  if (!options.bases.empty()) writer.SetBases(options.bases);
   Values values;
   for (uint32_t slice = ps; slice < table.size(); slice += options.num_ps) {
     const uint32_t variable = table[slice].variable;

@@ -12,6 +12,7 @@
 #include "proto/v1/variable.pb.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/checkpoint/shard_base.h"
 #include "runtime/plan/slice_table.h"
 #include "runtime/tables/bucket_rows.h"
 
@@ -39,8 +40,9 @@ struct SaveOptions {
   uint32_t num_ps = 2;
   std::vector<std::string> slots = {"m", "v"};
   bool with_table = false;
-  bool asynchronous = false;  // Each slice has its own version and applied set.
-  bool again = false;         // An earlier attempt to save it may have begun it.
+  bool asynchronous = false;     // Each slice has its own version and applied set.
+  bool again = false;            // An earlier attempt to save it may have begun it.
+  std::vector<ShardBase> bases;  // What each shard names as its bases.
 };
 
 CheckpointName TestName(const SaveOptions& options);
