@@ -71,4 +71,8 @@ absl::StatusOr<BlockChecksums> BlockChecksums::Decode(absl::string_view sidecar)
   return result;
 }
 
+uint32_t SidecarChecksum(absl::string_view sidecar) {
+  return LoadLittleEndian<uint32_t>(&sidecar[sidecar.size() - sizeof(uint32_t)]);
+}
+
 }  // namespace shoal

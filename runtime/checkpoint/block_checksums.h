@@ -47,6 +47,10 @@ class BlockChecksums {
   std::vector<uint32_t> blocks_;
 };
 
+// Returns the checksum at the end of a sidecar, by which a manifest identifies it. The CRC32C of a
+// whole sidecar is the same for all of them.
+uint32_t SidecarChecksum(absl::string_view sidecar);
+
 }  // namespace shoal
 
 #endif  // SHOAL_RUNTIME_CHECKPOINT_BLOCK_CHECKSUMS_H_

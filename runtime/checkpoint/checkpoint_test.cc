@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "base/crc32c.h"
 #include "base/faulty_file_system.h"
 #include "base/status_matchers.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
@@ -129,6 +130,44 @@ TEST(CheckpointTest, SlicesOfDifferentVersionsKeepTheirCut) {
                                    HasSubstr("use cluster.slice_bytes = 64")));
     }
   }
+}
+
+// A backup may bring a shard and its sidecar back into the directory of another checkpoint.
+TEST(CheckpointTest, AShardOfAnotherCheckpointIsFound) {
+  FaultyFileSystem disk;
+  for (uint64_t step : {1, 2}) ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(step)));
+  ASSERT_OK_AND_ASSIGN(const v1::Manifest one,
+                       ReadManifest(disk, "checkpoints/" + TestName(Step(1)).ToString()));
+  ASSERT_OK_AND_ASSIGN(const v1::Manifest two,
+                       ReadManifest(disk, "checkpoints/" + TestName(Step(2)).ToString()));
+  EXPECT_NE(two.shards(0).sidecar_crc32c(), two.shards(1).sidecar_crc32c());
+  EXPECT_EQ(one.shards(0).bytes(), two.shards(0).bytes()) << "the size tells them apart";
+  for (const std::string& file : {two.shards(0).name(), two.shards(0).sidecar()}) {
+    ASSERT_OK_AND_ASSIGN(const std::string bytes, ReadFile(disk, PathOf(Step(1), file)));
+    ASSERT_OK(Overwrite(disk, PathOf(Step(2), file), bytes));
+  }
+  std::vector<std::string> rejected;
+  EXPECT_EQ(OpenLatest(disk, &rejected)->manifest().step(), 1u);
+  EXPECT_THAT(rejected, ElementsAre(HasSubstr("crc32c: belongs to another shard")));
+}
+
+TEST(CheckpointTest, ManifestsWithTheChecksumsOfWholeSidecarsAreRead) {
+  FaultyFileSystem disk;
+  ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(7)));
+  ASSERT_OK_AND_ASSIGN(v1::Manifest manifest,
+                       ReadManifest(disk, "checkpoints/" + TestName(Step(7)).ToString()));
+  for (v1::ShardFile& shard : *manifest.mutable_shards()) {
+    ASSERT_OK_AND_ASSIGN(const std::string sidecar,
+                         ReadFile(disk, PathOf(Step(7), shard.sidecar())));
+    EXPECT_NE(shard.sidecar_crc32c(), Crc32c(sidecar));
+    shard.set_sidecar_crc32c(Crc32c(sidecar));
+  }
+  manifest.set_format_version(1);
+  manifest.set_min_reader_version(1);
+  ASSERT_OK(Overwrite(disk, PathOf(Step(7), kManifestFile), EncodeManifest(manifest)));
+  std::vector<std::string> rejected;
+  EXPECT_OK(VerifyTestRun(*OpenLatest(disk, &rejected), Step(7)));
+  EXPECT_THAT(rejected, IsEmpty());
 }
 
 // Programs of earlier versions named bases also in shards that have all their values.

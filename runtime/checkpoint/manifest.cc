@@ -1,6 +1,5 @@
 #include "runtime/checkpoint/manifest.h"
 
-#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -76,11 +75,8 @@ absl::StatusOr<v1::Manifest> ReadManifest(FileSystem& file_system, const std::st
 
 absl::Status WriteManifest(FileSystem& file_system, const std::string& directory,
                            v1::Manifest manifest) {
-  const bool has_tables =
-      std::any_of(manifest.variables().begin(), manifest.variables().end(),
-                  [](const v1::VariableSpec& variable) { return variable.has_table(); });
-  manifest.set_format_version(has_tables ? kCheckpointFormatVersion : 1);
-  manifest.set_min_reader_version(manifest.format_version());
+  manifest.set_format_version(kCheckpointFormatVersion);
+  manifest.set_min_reader_version(kCheckpointFormatVersion);
   const std::string bytes = EncodeManifest(manifest);
   ASSIGN_OR_RETURN(
       const std::unique_ptr<ChecksummedFileWriter> file,

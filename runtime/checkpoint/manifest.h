@@ -21,8 +21,8 @@
 namespace shoal {
 
 inline constexpr char kManifestFile[] = "MANIFEST";
-// The newest format that this program reads. Checkpoints without tables have format 1.
-inline constexpr uint32_t kCheckpointFormatVersion = 4;
+// The format that this program writes, and the newest that it reads.
+inline constexpr uint32_t kCheckpointFormatVersion = 5;
 
 std::string EncodeManifest(const v1::Manifest& manifest);
 

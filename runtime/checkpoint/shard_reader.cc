@@ -6,9 +6,9 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 
-#include "base/crc32c.h"
 #include "base/status_macros.h"
 #include "proto/v1/checkpoint.pb.h"
+#include "runtime/checkpoint/block_checksums.h"
 #include "runtime/checkpoint/little_endian.h"
 #include "runtime/checkpoint/safetensors.h"
 
@@ -17,6 +17,10 @@ namespace {
 
 // Block checksums of the largest shard that can be: 4 bytes for each MiB.
 constexpr uint64_t kMostSidecarBytes = uint64_t{1} << 26;
+
+// Before format 5, manifests had the CRC32C of a whole sidecar. It ends with the CRC32C of what is
+// before it, so this is the same number for all of them.
+constexpr uint32_t kCrc32cOfWholeSidecar = 0x48674bc7;
 
 absl::Status InFile(const std::string& path, const absl::Status& status) {
   return absl::DataLossError(absl::StrCat(path, ": ", status.message()));
@@ -49,11 +53,13 @@ absl::StatusOr<std::unique_ptr<ShardReader>> ShardReader::Open(FileSystem& file_
   const std::string sidecar_path = JoinPath(directory, shard.sidecar());
   ASSIGN_OR_RETURN(const std::string sidecar,
                    ReadFile(file_system, sidecar_path, kMostSidecarBytes));
-  if (Crc32c(sidecar) != shard.sidecar_crc32c()) {
-    return absl::DataLossError(absl::StrCat(sidecar_path, ": not what the manifest says it is"));
-  }
   absl::StatusOr<BlockChecksums> checksums = BlockChecksums::Decode(sidecar);
   if (!checksums.ok()) return InFile(sidecar_path, checksums.status());
+  if (shard.sidecar_crc32c() != SidecarChecksum(sidecar) &&
+      shard.sidecar_crc32c() != kCrc32cOfWholeSidecar) {
+    return absl::DataLossError(
+        absl::StrCat(sidecar_path, ": belongs to another shard than the checkpoint names"));
+  }
   if (checksums->file_bytes() != shard.bytes()) {
     return absl::DataLossError(absl::StrCat(sidecar_path, ": is of ", checksums->file_bytes(),
                                             " bytes, the manifest says ", shard.bytes()));

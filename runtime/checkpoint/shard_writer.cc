@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_format.h"
 
-#include "base/crc32c.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "runtime/checkpoint/block_checksums.h"
 #include "runtime/checkpoint/checksummed_file.h"
 #include "runtime/checkpoint/safetensors.h"
 
@@ -187,7 +187,7 @@ absl::Status ShardWriter::WriteSidecar(const std::string& contents, v1::ShardFil
                                                  contents.size()));
   RETURN_IF_ERROR(file->Append(contents));
   RETURN_IF_ERROR(file->Finish().status());
-  shard->set_sidecar_crc32c(Crc32c(contents));
+  shard->set_sidecar_crc32c(SidecarChecksum(contents));
   return absl::OkStatus();
 }
 

@@ -70,7 +70,7 @@ TEST(TableFormatTest, CountsOfFormat3AreTouchedAtTheCheckpoint) {
   ASSERT_OK(SaveTestRun(disk, "checkpoints", options));
   const std::string directory = "checkpoints/" + TestName(options).ToString();
   ASSERT_OK_AND_ASSIGN(v1::Manifest manifest, ReadManifest(disk, directory));
-  EXPECT_EQ(manifest.format_version(), 4u);
+  EXPECT_EQ(manifest.format_version(), 5u);
   ASSERT_OK(Without(kBucketCountedTouched, disk, directory, manifest.mutable_shards(0)));
   const auto open = [&](uint32_t version) {
     manifest.set_format_version(version);
