@@ -31,14 +31,17 @@ MemoryLimit LowerToAvailable(MemoryLimit limit, uint64_t available) {
 absl::Status CheckTables(const MemoryNeed& need, absl::Span<const TableUse> tables,
                          const MemoryBounds& bounds, bool are_all) {
   const uint64_t bytes = SumBytes(tables);
+  const uint64_t total = bytes + need.total();
   const MemoryLimit limit = LowerToAvailable(bounds.limit, bounds.limit.available);
-  if (bytes + need.total() <= limit.bytes) return absl::OkStatus();
-  return absl::FailedPreconditionError(
+  if (total <= limit.bytes) return absl::OkStatus();
+  const std::string why =
       absl::StrCat("the rows of this ps's tables need ", are_all ? "" : "more than ",
                    InMebibytes(bytes), " and everything else ", need.Describe(), ", but ",
                    limit.set_by, " allows ", InMebibytes(limit.bytes),
                    "; use more ps tasks (--num_ps_tasks), a larger --ps_memory, or machines with "
-                   "more memory"));
+                   "more memory");
+  return total > bounds.limit.bytes ? absl::FailedPreconditionError(why)
+                                    : absl::ResourceExhaustedError(why);
 }
 
 absl::Status BoundedSlices::FillBucket(uint32_t slice, BucketContents* contents) {

@@ -23,8 +23,9 @@ namespace shoal {
 // Returns the sum of the bytes of tables.
 uint64_t SumBytes(absl::Span<const TableUse> tables);
 
-// Returns FAILED_PRECONDITION if the tables and `need`, which is everything else, exceed the limit
-// or the memory that the ps can use now. `are_all` is false while rows are still being loaded.
+// Returns FAILED_PRECONDITION if the tables and `need`, which is everything else, exceed the limit,
+// RESOURCE_EXHAUSTED if they exceed the memory that the ps can use now: another process, such as
+// the one that it replaces, may free some. `are_all` is false while rows are still being loaded.
 absl::Status CheckTables(const MemoryNeed& need, absl::Span<const TableUse> tables,
                          const MemoryBounds& bounds, bool are_all = true);
 

@@ -113,6 +113,20 @@ TEST(TableMemoryTest, RowsThatDoNotFitAreRefusedWithTheRemedy) {
               HasSubstr("the free memory of the machine allows 80 MiB; use more ps tasks"));
 }
 
+// The chief asks again after RESOURCE_EXHAUSTED; the process that this ps replaces may still end.
+TEST(TableMemoryTest, OnlyRowsThatExceedTheLimitItselfAreRefusedForGood) {
+  const auto check = [](uint64_t limit, uint64_t available) {
+    const MemoryBounds bounds =
+        ComputeMemoryBounds(0, {limit * kMebibyte, "the machine", available * kMebibyte});
+    return CheckTables(Need(), Tables(), bounds).code();
+  };
+  EXPECT_EQ(check(81, 81), absl::StatusCode::kOk);
+  EXPECT_EQ(check(81, 80), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(check(65536, 80), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(check(80, 80), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(check(80, 10), absl::StatusCode::kFailedPrecondition);
+}
+
 // Buckets with one row of one float each; it counts those that were read.
 class SmallBuckets : public SliceSource {
  public:
