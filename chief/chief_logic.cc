@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "runtime/rpc/control_timeout.h"
+#include "runtime/rpc/norms_call.h"
 #include "runtime/rpc/refused_connection.h"
 #include "runtime/rpc/retry.h"
 
@@ -129,7 +130,8 @@ std::optional<absl::StatusOr<v1::ReportNormsResponse>> ChiefLogic::NormsReport::
   }
   const std::optional<double> scale =
       session.NormScale(request_.identity().lineage(), request_.step());
-  if (!scale.has_value() && now < until_ && !logic_->closing_) return std::nullopt;
+  const bool is_last = request_.slices_size() < kMostNormsInACall;
+  if (!scale.has_value() && is_last && now < until_ && !logic_->closing_) return std::nullopt;
   v1::ReportNormsResponse response;
   if (scale.has_value()) {
     response.set_ready(true);

@@ -86,7 +86,7 @@ class ChiefLogic {
     absl::Time until_;
   };
 
-  // ReportNorms: waits for the norms of the other ps.
+  // ReportNorms: the last call of a ps for a step waits for the norms of the other ps.
   class NormsReport {
    public:
     NormsReport(ChiefLogic* logic, const v1::ReportNormsRequest& request)

@@ -7,12 +7,14 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "chief/session/session_options_testing.h"
 #include "runtime/config/run_config.h"
 #include "runtime/process/protocol_version.h"
+#include "runtime/rpc/norms_call.h"
 
 namespace shoal {
 namespace {
@@ -40,14 +42,15 @@ class ChiefLogicTest : public ::testing::Test {
     request.set_nonce(nonce);
     request.set_protocol(kProtocolVersion);
     request.set_address(job == v1::JOB_PS ? "ps:1" : "");
-    if (job == v1::JOB_WORKER) {
+    if (job != v1::JOB_WORKER) return request;
+    for (int v = 0; v < num_variables_; ++v) {
       v1::VariableSpec* variable = request.mutable_model()->add_variables();
-      variable->set_name("v");
+      variable->set_name(absl::StrCat("v", v));
       variable->add_shape(4);
       variable->set_dtype(v1::DATA_TYPE_FLOAT32);
       variable->set_update(v1::UPDATE_KIND_OPTIMIZER);
-      request.mutable_model()->set_train_examples(80);
     }
+    request.mutable_model()->set_train_examples(80);
     return request;
   }
 
@@ -111,6 +114,7 @@ class ChiefLogicTest : public ::testing::Test {
   v1::RunState::Phase phase() const { return logic_->session().state().phase(); }
 
   ChiefLogic::Options options_;
+  int num_variables_ = 1;
   std::unique_ptr<ChiefLogic> logic_;
   absl::Time now_ = absl::FromUnixSeconds(1000);
   v1::Identity ps_, worker_;
@@ -166,6 +170,31 @@ TEST_F(ChiefLogicTest, ACommandThatWasNotAnsweredIsIssuedAgain) {
   ASSERT_EQ(commands.size(), 1u);
   logic_->OnAnswer(now_, commands[0], PsResponse(v1::LoadSlicesResponse()));
   EXPECT_EQ(phase(), v1::RunState::PHASE_TRAINING);
+}
+
+// A ps with many slices reports the norms of a step in several calls.
+TEST_F(ChiefLogicTest, OnlyTheLastReportOfNormsOfAPsWaitsForThoseOfOthers) {
+  options_.session.run.mutable_optimizer()->set_clip_by_global_norm(1);
+  num_variables_ = 2;
+  Begin();
+  StartTraining();
+  v1::ReportNormsRequest request;
+  *request.mutable_identity() = ps_;
+  request.mutable_identity()->set_lineage(logic_->session().state().lineage());
+  for (int i = 0; i < kMostNormsInACall; ++i) {
+    request.add_slices(0);
+    request.add_squared_norms(4);
+  }
+  auto answer = ChiefLogic::NormsReport(logic_.get(), request).Poll(now_);
+  ASSERT_TRUE(answer.has_value() && answer->ok());
+  EXPECT_FALSE((*answer)->ready());
+  request.mutable_slices()->RemoveLast();
+  request.mutable_squared_norms()->RemoveLast();
+  EXPECT_FALSE(ChiefLogic::NormsReport(logic_.get(), request).Poll(now_).has_value());
+  request.set_slices(0, 1);
+  answer = ChiefLogic::NormsReport(logic_.get(), request).Poll(now_);
+  ASSERT_TRUE(answer.has_value() && answer->ok());
+  EXPECT_TRUE((*answer)->ready());
 }
 
 TEST_F(ChiefLogicTest, TheRunIsNotOverWhileSomethingOfItIsBeingWritten) {

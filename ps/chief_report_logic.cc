@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/log.h"
+#include "runtime/rpc/norms_call.h"
 #include "runtime/variables/metric_messages.h"
 
 namespace shoal {
@@ -44,6 +45,7 @@ void ChiefReportLogic::StartLineage(uint64_t lineage, size_t num_norms) {
   steps_.clear();
   poisoned_.clear();
   norms_.clear();
+  norms_reported_ = 0;
   next_report_ = absl::InfinitePast();
   must_hurry_ = false;
   steps_attempts_.Reset();
@@ -108,9 +110,11 @@ v1::ReportNormsRequest ChiefReportLogic::NormsRequest() const {
   v1::ReportNormsRequest request;
   request.mutable_identity()->set_lineage(lineage_);
   request.set_step(norms_.begin()->first);
-  for (const SliceStoreEvents::Norm& norm : norms_.begin()->second) {
-    request.add_slices(norm.slice);
-    request.add_squared_norms(norm.squared_norm);
+  const std::vector<SliceStoreEvents::Norm>& norms = norms_.begin()->second;
+  const size_t end = std::min(norms.size(), norms_reported_ + kMostNormsInACall);
+  for (size_t i = norms_reported_; i < end; ++i) {
+    request.add_slices(norms[i].slice);
+    request.add_squared_norms(norms[i].squared_norm);
   }
   return request;
 }
@@ -145,7 +149,8 @@ std::optional<ChiefReportLogic::Scale> ChiefReportLogic::OnAnswer(
     return std::nullopt;
   }
   if (response.ready()) return Scale{lineage_, request.step(), response.scale()};
-  // The chief did not receive the other ps's norms in time: it is asked again.
+  // Others follow, or the chief did not receive the other ps's norms in time: it is asked again.
+  if (request.slices_size() == kMostNormsInACall) norms_reported_ += kMostNormsInACall;
   norms_attempts_.Reset();
   return std::nullopt;
 }
@@ -155,6 +160,7 @@ void ChiefReportLogic::OnScaled(absl::Time now, const Scale& scale, const absl::
   if (!status.ok()) return Failed(now, status, &norms_attempts_);
   norms_attempts_.Reset();
   norms_.erase(scale.step);
+  norms_reported_ = 0;
 }
 
 void ChiefReportLogic::Failed(absl::Time now, const absl::Status& status, Attempts* attempts) {

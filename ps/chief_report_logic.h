@@ -25,10 +25,10 @@ namespace shoal {
 // nothing waits for are gathered for `steps_period` after the last report, because a call for each
 // short step costs the chief and the ps as much time as the step itself. Squared
 // norms are reported once all slices of this ps have theirs, because the chief can compute the
-// scale only from all of them. A call that fails, or whose outcome is unknown, is repeated until
-// the chief acknowledges it; only a new lineage drops what was not reported. If too many steps
-// wait, or the chief refuses a report for too long, this ps fails, and a fresh process takes its
-// place.
+// scale only from all of them; many slices take several calls. A call that fails, or whose outcome
+// is unknown, is repeated until the chief acknowledges it; only a new lineage drops what was not
+// reported. If too many steps wait, or the chief refuses a report for too long, this ps fails, and
+// a fresh process takes its place.
 //
 // Not thread-safe. It takes (now, event or answer) and returns the next call. One call is under way
 // at a time.
@@ -110,6 +110,7 @@ class ChiefReportLogic {
   std::vector<SliceStoreEvents::Step> steps_;
   std::vector<SliceStoreEvents::Poisoned> poisoned_;
   std::map<uint64_t, std::vector<SliceStoreEvents::Norm>> norms_;  // Keyed by step.
+  size_t norms_reported_ = 0;  // Norms of the first step that earlier calls have reported.
   absl::Time next_report_ = absl::InfinitePast();  // When steps that nothing waits for are due.
   bool must_hurry_ = false;
   Attempts steps_attempts_;

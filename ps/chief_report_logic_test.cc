@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <variant>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "absl/time/time.h"
 
 #include "proto/v1/chief_service.pb.h"
+#include "runtime/rpc/norms_call.h"
 #include "runtime/variables/slice_store_events.h"
 
 namespace shoal {
@@ -223,6 +225,44 @@ TEST_F(ChiefReportLogicTest, ANormIsAskedForUntilTheChiefHasTheScale) {
   EXPECT_EQ(scale->scale, 0.5);
   logic_.OnScaled(now_, *scale, absl::OkStatus());
   EXPECT_TRUE(std::holds_alternative<v1::ReportStepsRequest>(*logic_.Next(now_)));
+}
+
+// A control message has at most 1 MiB.
+TEST_F(ChiefReportLogicTest, TheNormsOfManySlicesAreReportedInSeveralCalls) {
+  constexpr uint32_t kPart = kMostNormsInACall;
+  for (const uint32_t num_slices : {2 * kPart, 3 * kPart - 1}) {
+    SCOPED_TRACE(num_slices);
+    logic_.StartLineage(1, num_slices);
+    std::vector<SliceStoreEvents::Norm> norms(num_slices);
+    for (uint32_t i = 0; i < num_slices; ++i) norms[i] = {2, 700000 + i, 4};
+    logic_.AddNorms(norms);
+    std::vector<int> sizes;
+    std::set<uint32_t> slices;
+    v1::ReportNormsResponse response;
+    // The first call fails, and the chief has not got all norms of others when it answers the last.
+    for (int call = 0; call < 5; ++call) {
+      now_ = std::max(now_, logic_.NextTime());
+      const auto part = std::get<v1::ReportNormsRequest>(*logic_.Next(now_));
+      EXPECT_EQ(part.step(), 2u);
+      EXPECT_LT(part.ByteSizeLong(), size_t{1} << 19);
+      sizes.push_back(part.slices_size());
+      slices.insert(part.slices().begin(), part.slices().end());
+      response.set_ready(call == 4);
+      const absl::Status status =
+          call == 0 ? absl::UnavailableError("connection reset") : absl::OkStatus();
+      const auto scale = logic_.OnAnswer(now_, part, status, response);
+      ASSERT_EQ(scale.has_value(), call == 4);
+      if (scale.has_value()) logic_.OnScaled(now_, *scale, absl::OkStatus());
+    }
+    const int last = static_cast<int>(num_slices - 2 * kPart);
+    EXPECT_EQ(sizes, (std::vector<int>{kPart, kPart, kPart, last, last}));
+    EXPECT_EQ(slices.size(), num_slices);
+    EXPECT_EQ(logic_.NextTime(), absl::InfiniteFuture());
+    norms.resize(1);
+    logic_.StartLineage(1, 1);
+    logic_.AddNorms(norms);
+    EXPECT_EQ(std::get<v1::ReportNormsRequest>(*logic_.Next(now_)).slices_size(), 1);
+  }
 }
 
 // A ps whose lease has ended applies nothing. Without the scale its slices would wait for ever.
