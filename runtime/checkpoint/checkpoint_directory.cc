@@ -197,12 +197,13 @@ absl::Status CheckpointDirectory::Prune(int keep) {
 }
 
 absl::Status CheckpointDirectory::RemoveOldExports() {
-  ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, List());
+  ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, AllNames());
   bool newer_has_one = false;
   for (const CheckpointName& name : names) {
     const std::string path = GetPath(name.ToString());
     if (newer_has_one) RETURN_IF_ERROR(RemoveModelExport(file_system_, path));
-    newer_has_one = newer_has_one || FileExists(file_system_, JoinPath(path, kModelExportFile));
+    newer_has_one = newer_has_one || (FileExists(file_system_, JoinPath(path, kManifestFile)) &&
+                                      FileExists(file_system_, JoinPath(path, kModelExportFile)));
   }
   return absl::OkStatus();
 }

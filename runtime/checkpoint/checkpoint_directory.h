@@ -89,8 +89,8 @@ class CheckpointDirectory {
   absl::Status Prune(int keep);
 
   // Removes complete and partial model.safetensors from checkpoints older than the newest one that
-  // has a complete file. The newest checkpoint may have none, if its export is pending or was
-  // skipped.
+  // has a complete file, also from those of which only the shards are kept. The newest checkpoint
+  // may have none, if its export is pending or was skipped.
   absl::Status RemoveOldExports();
 
  private:

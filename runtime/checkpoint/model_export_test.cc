@@ -116,5 +116,20 @@ TEST(ModelExportTest, OnlyTheNewestCheckpointKeepsItsExport) {
   EXPECT_TRUE(FileExists(disk, PathOf(Step(2), kModelExportFile)));
 }
 
+// A checkpoint without MANIFEST keeps its shards for newer ones, or is void.
+TEST(ModelExportTest, ExportsOfDirectoriesWithoutManifestAreRemovedAndDoNotCount) {
+  FaultyFileSystem disk;
+  for (uint64_t step : {1, 2, 3}) {
+    ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(step)));
+    std::vector<std::string> rejected;
+    const auto checkpoint = OpenLatest(disk, &rejected);
+    ASSERT_OK(ExportModel(disk, *checkpoint, checkpoint->directory()));
+  }
+  for (uint64_t step : {1, 3}) ASSERT_OK(disk.Remove(PathOf(Step(step), "MANIFEST")));
+  ASSERT_OK(Directory(disk)->RemoveOldExports());
+  EXPECT_FALSE(FileExists(disk, PathOf(Step(1), kModelExportFile)));
+  EXPECT_TRUE(FileExists(disk, PathOf(Step(2), kModelExportFile)));
+}
+
 }  // namespace
 }  // namespace shoal
