@@ -136,7 +136,10 @@ absl::StatusOr<std::unique_ptr<PartitionedStore>> ParameterServiceImpl::Load(
                    options_.ps_index, options_.num_parts);
   ASSIGN_OR_RETURN(std::unique_ptr<PartitionedStore> store,
                    PartitionedStore::Create(store_options, variables, table, parts));
-  const absl::Status header = CheckShardHeader(ComputeShardHeaderNeed(*store, variables));
+  const uint32_t num_async_workers =
+      IsSynchronous(request.run()) ? 0 : request.run().deployment().num_replicas();
+  const absl::Status header =
+      CheckShardHeader(ComputeShardHeaderNeed(*store, variables, num_async_workers));
   if (!header.ok()) {
     // A run that has got this far may never fill its buckets; the writer of a shard checks again.
     if (request.checkpoint().empty()) return header;

@@ -16,9 +16,12 @@ namespace {
 
 // The bytes of a tensor's entry beside its name: type, shape and two offsets of twelve digits.
 constexpr uint64_t kBytesPerTensor = 84;
-// The bytes of a slice's state beside its name: two versions and, in ASYNC, a few ranges of
+// The bytes of a slice's state beside its name: two versions and, in ASYNC, the beginning of its
 // batches.
 constexpr uint64_t kBytesPerState = 64;
+// ASYNC: the bytes of a range of batches. A worker that has not finished its batches makes a gap
+// between two of them.
+constexpr uint64_t kBytesPerRange = 16;
 
 // Returns the suffixes of the names of a slice's tensors.
 std::vector<std::string> TensorsOf(const PartitionedStore& store, uint32_t slice,
@@ -38,7 +41,8 @@ std::vector<std::string> TensorsOf(const PartitionedStore& store, uint32_t slice
 }  // namespace
 
 ShardHeaderNeed ComputeShardHeaderNeed(const PartitionedStore& store,
-                                       absl::Span<const v1::VariableSpec> variables) {
+                                       absl::Span<const v1::VariableSpec> variables,
+                                       uint32_t num_async_workers) {
   ShardHeaderNeed need;
   std::map<uint32_t, std::vector<std::string>> tensors_of_variable;
   for (const uint32_t slice : store.owned()) {
@@ -48,7 +52,7 @@ ShardHeaderNeed ComputeShardHeaderNeed(const PartitionedStore& store,
     if (tensors.empty()) tensors = TensorsOf(store, slice, variable);
     const std::string name =
         EncodeSliceName({variable.name(), slice - store.table().first_slice_of(v), ""});
-    uint64_t bytes = kBytesPerState + name.size();
+    uint64_t bytes = kBytesPerState + kBytesPerRange * num_async_workers + name.size();
     for (const std::string& tensor : tensors) {
       bytes += kBytesPerTensor + name.size() + tensor.size();
     }

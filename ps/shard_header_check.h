@@ -20,9 +20,12 @@ struct ShardHeaderNeed {
   uint64_t slice_bytes = 0;   // for them
 };
 
-// Computes the need of `store`, which may not be loaded yet. `variables` are those of its table.
+// Computes the need of `store`, which may not be loaded yet. `variables` are those of its table. In
+// ASYNC each slice lists the batches that it has, in about as many ranges as there are workers;
+// `num_async_workers` is 0 in SYNC.
 ShardHeaderNeed ComputeShardHeaderNeed(const PartitionedStore& store,
-                                       absl::Span<const v1::VariableSpec> variables);
+                                       absl::Span<const v1::VariableSpec> variables,
+                                       uint32_t num_async_workers);
 
 // Returns FAILED_PRECONDITION with the remedy if the header would exceed what readers accept
 // (kMostSafetensorsHeaderBytes). Buckets without rows have fewer tensors, so the header of an

@@ -16,6 +16,7 @@
 #include "proto/v1/run_config.pb.h"
 #include "proto/v1/variable.pb.h"
 #include "runtime/checkpoint/shard_writer.h"
+#include "runtime/checkpoint/slice_state.h"
 #include "runtime/plan/slice_table.h"
 #include "runtime/plan/step_plan.h"
 #include "runtime/tables/bucket_rows.h"
@@ -63,22 +64,28 @@ std::unique_ptr<PartitionedStore> NewStore(const std::vector<v1::VariableSpec>& 
   return PartitionedStore::Create(options, variables, table, {owned}).value();
 }
 
-// Returns the length of the header of a shard in which all buckets have rows.
-uint64_t WriteShard() {
+// Returns the length of the header of a shard in which all buckets have rows, and each slice has
+// every second batch from a million on, so many of them.
+uint64_t WriteShard(uint32_t num_ranges) {
   FaultyFileSystem disk;
   ShardWriter writer(disk, {".", 0, 1});
   BucketRows rows;
   rows.keys = rows.counted_keys = {1, 2};
   rows.touched = rows.counts = rows.counted_touched = {1, 1};
   rows.rows.resize(2 * 3 * kDim);
+  SavedSliceState state{1000, 1000, {}};
+  if (num_ranges > 0) state.applied.resize(1);
+  for (uint32_t i = 0; i < num_ranges; ++i) {
+    const uint64_t batch = 1000000 + 2 * i;
+    state.applied[0].batches.InsertRange(batch, batch + 1);
+  }
   for (uint32_t bucket = 0; bucket < kBuckets; ++bucket) {
     writer.AddBucket(
-        {"item", bucket, kDim, {{"m", kDim}, {"v", kDim}}, 2, 2, [&] { return &rows; }},
-        {1000, 1000, {}});
+        {"item", bucket, kDim, {{"m", kDim}, {"v", kDim}}, 2, 2, [&] { return &rows; }}, state);
   }
   const std::vector<float> floats(16);
   for (uint32_t slice = 0; slice < 2; ++slice) {
-    writer.Add("dense/w", slice, floats, {{"m", floats}, {"v", floats}}, {1000, 1000, {}});
+    writer.Add("dense/w", slice, floats, {{"m", floats}, {"v", floats}}, state);
   }
   const std::string file = ReadFile(disk, writer.Finish().value().name()).value();
   uint64_t length = 0;
@@ -87,14 +94,18 @@ uint64_t WriteShard() {
 }
 
 TEST(ShardHeaderCheckTest, TheNeedIsAboutTheHeaderOfAShardWhoseBucketsHaveRows) {
-  const ShardHeaderNeed need = ComputeShardHeaderNeed(*NewStore(Variables()), Variables());
-  EXPECT_EQ(need.num_buckets, kBuckets);
-  EXPECT_EQ(need.num_slices, 2u);
-  EXPECT_GT(need.slice_bytes, 0u);
-  const uint64_t written = WriteShard();
-  EXPECT_GE(need.bucket_bytes + need.slice_bytes, written);
-  EXPECT_LE(need.bucket_bytes + need.slice_bytes, written + written / 3);
-  EXPECT_OK(CheckShardHeader(need));
+  for (const uint32_t num_async_workers : {0, 128}) {
+    SCOPED_TRACE(num_async_workers);
+    const ShardHeaderNeed need =
+        ComputeShardHeaderNeed(*NewStore(Variables()), Variables(), num_async_workers);
+    EXPECT_EQ(need.num_buckets, kBuckets);
+    EXPECT_EQ(need.num_slices, 2u);
+    EXPECT_GT(need.slice_bytes, 0u);
+    const uint64_t written = WriteShard(num_async_workers);
+    EXPECT_GE(need.bucket_bytes + need.slice_bytes, written);
+    EXPECT_LE(need.bucket_bytes + need.slice_bytes, written + written / 3);
+    EXPECT_OK(CheckShardHeader(need));
+  }
 }
 
 TEST(ShardHeaderCheckTest, TooManyBucketsOrSlicesAreRefusedWithTheRemedy) {
