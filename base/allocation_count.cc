@@ -11,6 +11,7 @@
 namespace {
 
 std::atomic<int64_t> num_allocations{0};
+std::atomic<int64_t> num_bytes{0};
 thread_local bool is_left_out = false;
 
 // The addresses of a library whose own allocations are counted apart.
@@ -37,6 +38,7 @@ void* Allocate(size_t size, size_t alignment, const void* caller) {
   if (!is_left_out) {
     (is_of_library ? num_allocations_of_library : num_allocations)
         .fetch_add(1, std::memory_order_relaxed);
+    if (!is_of_library) num_bytes.fetch_add(static_cast<int64_t>(size), std::memory_order_relaxed);
   }
   void* memory = nullptr;
   if (posix_memalign(&memory, alignment < sizeof(void*) ? sizeof(void*) : alignment,
@@ -72,6 +74,8 @@ void operator delete[](void* memory, size_t, std::align_val_t) noexcept { std::f
 namespace shoal {
 
 int64_t NumAllocations() { return num_allocations.load(std::memory_order_relaxed); }
+
+int64_t NumAllocatedBytes() { return num_bytes.load(std::memory_order_relaxed); }
 
 bool CountAllocationsOfLibraryApart(const char* name) {
   return dl_iterate_phdr(FindLibrary, const_cast<char*>(name)) != 0;

@@ -11,6 +11,8 @@ namespace shoal {
 // Returns the number of allocations by all threads since the program began, without those of
 // threads that are left out. Allocations of libraries by malloc are not counted. Thread-safe.
 int64_t NumAllocations();
+// Returns the bytes of these allocations; freed memory counts too.
+int64_t NumAllocatedBytes();
 
 // Starts to count the allocations by operator new in the code of a loaded shared library
 // separately; `name` is a part of the library's path. Returns false if no such library is loaded.

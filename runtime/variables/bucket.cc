@@ -32,12 +32,13 @@ void ClearAndKeep(size_t most, RowIndex* index) {
 
 }  // namespace
 
-Bucket::Bucket(const TableUpdater* updater, std::shared_ptr<SlabPool> pool, TableCounts* counts)
+Bucket::Bucket(const TableUpdater* updater, std::shared_ptr<SlabPool> pool, TableCounts* counts,
+               BucketScratch* scratch)
     : updater_(*updater),
       dim_(updater->dim()),
       counts_(counts),
       rows_(std::make_shared<StoredRows>(std::move(pool), updater->options().idle_updates)),
-      scratch_(*updater) {
+      scratch_(*scratch) {
   CHECK_EQ(rows_->pool->row_floats(), updater->row_floats());
   Count();
 }
@@ -122,7 +123,7 @@ size_t Bucket::MostRowsKept() const { return std::max(kKeptAtLeast, kKeptForKey 
 // sum = weight * gradient for a key that is new in this step, else sum += weight * gradient: one
 // multiplication and one addition, as FoldPayload does for dense variables.
 void Bucket::Add(const Payload& payload, float weight, bool /*is_first*/) {
-  const RowGradients rows = DecodeRows(payload, dim_, &row_scratch_).value();
+  const RowGradients rows = DecodeRows(payload, dim_, &scratch_.rows).value();
   for (size_t i = 0; i < rows.keys.size(); ++i) {
     const float* const gradient = rows.gradients + i * dim_;
     const RowIndex::Entry* const entry = sums_.index.Find(rows.keys[i]);
@@ -219,20 +220,21 @@ bool Bucket::ApplyBlock(size_t begin, size_t end, const TableUpdater::Update& up
   }
   const float* gradients = sums_.gradients.data() + begin * dim_;
   if (all_are_stored && std::find(rows, rows + n, nullptr) == rows + n) {
-    return updater_.Apply(update, gradients, {rows, n}, &scratch_);
+    return updater_.Apply(update, gradients, {rows, n}, &scratch_.update);
   }
   for (size_t r = 0; r < n; ++r) {
     if (!undo_.had_row(begin + r)) rows[r] = Admit(begin + r, version);
   }
   // The gradients of the rows that are stored now, side by side.
-  some_gradients_.resize(TableUpdater::kBlockRows * dim_);
+  std::vector<float>& some_gradients = scratch_.some_gradients;
+  some_gradients.resize(TableUpdater::kBlockRows * dim_);
   size_t stored = 0;
   for (size_t r = 0; r < n; ++r) {
     if (rows[r] == nullptr) continue;
-    std::memcpy(some_gradients_.data() + stored * dim_, gradients + r * dim_, dim_ * sizeof(float));
+    std::memcpy(some_gradients.data() + stored * dim_, gradients + r * dim_, dim_ * sizeof(float));
     rows[stored++] = rows[r];
   }
-  return updater_.Apply(update, some_gradients_.data(), {rows, stored}, &scratch_);
+  return updater_.Apply(update, some_gradients.data(), {rows, stored}, &scratch_.update);
 }
 
 float* Bucket::Admit(size_t place, uint64_t version) {

@@ -20,6 +20,15 @@
 
 namespace shoal {
 
+// The memory in which the buckets of a table compute, one at a time.
+struct BucketScratch {
+  explicit BucketScratch(const TableUpdater& updater) : update(updater) {}
+
+  TableUpdater::Scratch update;
+  std::vector<float> some_gradients;
+  RowScratch rows;
+};
+
 // One bucket of a table: the rows of the keys that a hash assigns to it. It holds what SliceValues
 // holds for a dense slice: the current value, the one before it, and the sum of the contributions
 // to the next one. SyncSlice and StepContributions decide when a contribution is added; they add in
@@ -37,9 +46,10 @@ namespace shoal {
 // Not thread-safe.
 class Bucket : public ContributionSum {
  public:
-  // The updater and `counts`, those of all buckets of the table, must outlive the bucket. `pool` is
-  // of updater->row_floats().
-  Bucket(const TableUpdater* updater, std::shared_ptr<SlabPool> pool, TableCounts* counts);
+  // The updater, `counts` and `scratch`, those of all buckets of the table, must outlive the
+  // bucket. `pool` is of updater->row_floats().
+  Bucket(const TableUpdater* updater, std::shared_ptr<SlabPool> pool, TableCounts* counts,
+         BucketScratch* scratch);
 
   // Starts a lineage with the rows of a checkpoint. DATA_LOSS if they cannot be those of a bucket
   // at the version: keys that do not rise, arrays of different lengths, a number that is not
@@ -130,10 +140,8 @@ class Bucket : public ContributionSum {
   int64_t counted_bytes_ = 0;
   std::shared_ptr<StoredRows> rows_;  // another one after each Load
   size_t scanned_ = 0;                // the search for idle rows continues here
-  TableUpdater::Scratch scratch_;
-  std::vector<float> some_gradients_;
   std::vector<uint64_t> idle_;
-  RowScratch row_scratch_;
+  BucketScratch& scratch_;
 
   size_t usual_keys_ = 0;  // about the most keys that one of the last updates touched
   Sums sums_;

@@ -55,7 +55,7 @@ class SyncBucket {
  public:
   SyncBucket(const TableUpdater* updater, const std::shared_ptr<SlabPool>& pool,
              TableCounts* counts)
-      : bucket_(updater, pool, counts) {}
+      : scratch_(*updater), bucket_(updater, pool, counts, &scratch_) {}
 
   absl::Status Load(uint64_t version, const BucketRows& rows, uint32_t num_positions) {
     sync_.Reset(version, version, num_positions);
@@ -109,6 +109,7 @@ class SyncBucket {
   }
 
  private:
+  BucketScratch scratch_;
   Bucket bucket_;
   SyncSlice sync_{8};
   StagingPool staging_{1 << 20};

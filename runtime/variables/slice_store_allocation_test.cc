@@ -1,7 +1,10 @@
 // Counts every allocation of the process.
+#include <cstdint>
+
 #include "gtest/gtest.h"
 
 #include "base/allocation_count.h"
+#include "proto/v1/variable.pb.h"
 #include "runtime/variables/slice_store.h"
 #include "runtime/variables/slice_store_testing.h"
 
@@ -38,6 +41,20 @@ TEST(SliceStoreAllocationTest, ASteadyStateDoesNotAllocate) {
   const int64_t before = NumAllocations();
   for (; step < 60; ++step) RunStep(t, step, &push, &held);
   EXPECT_EQ(NumAllocations() - before, 0);
+}
+
+// A ps may have hundreds of buckets, and the values of a row up to 4096 floats.
+TEST(SliceStoreAllocationTest, ABucketWithoutRowsTakesLittleMemory) {
+  const auto bytes_with = [](uint32_t buckets) {
+    v1::VariableSpec item = SpecOf("item", 4096);
+    item.mutable_table()->set_buckets(buckets);
+    item.mutable_table()->mutable_optimizer()->mutable_adam();
+    const int64_t before = NumAllocatedBytes();
+    const StoreUnderTest t({SpecOf("v", 1), item});
+    return NumAllocatedBytes() - before;
+  };
+  const int64_t of_one = bytes_with(1);
+  EXPECT_LT(bytes_with(65) - of_one, 64 * (1 << 17));
 }
 
 }  // namespace

@@ -22,14 +22,15 @@ absl::Status StoreTables::Add(uint32_t variable, const v1::VariableSpec& spec,
 
 std::unique_ptr<Bucket> StoreTables::MakeBucket(uint32_t variable) {
   Table& table = tables_.at(variable);
-  table.has_buckets = true;
-  return std::make_unique<Bucket>(table.updater.get(), table.pool, table.counts.get());
+  if (table.scratch == nullptr) table.scratch = std::make_unique<BucketScratch>(*table.updater);
+  return std::make_unique<Bucket>(table.updater.get(), table.pool, table.counts.get(),
+                                  table.scratch.get());
 }
 
 std::vector<TableUse> StoreTables::InUse() const {
   std::vector<TableUse> uses;
   for (const auto& [variable, table] : tables_) {
-    if (!table.has_buckets) continue;
+    if (table.scratch == nullptr) continue;
     TableUse use;
     use.table = variable;
     use.rows = table.counts->rows();

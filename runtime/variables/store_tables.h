@@ -21,9 +21,9 @@ namespace v1 {
 class VariableSpec;
 }
 
-// The things that the buckets of each table in one SliceStore share: how rows are updated, and the
-// pool from which they take memory. A table is known by the index of its variable. Not thread-safe,
-// except for InUse.
+// The things that the buckets of each table in one SliceStore share: how rows are updated, the pool
+// from which they take memory, and the memory in which they compute. A table is known by the index
+// of its variable. Not thread-safe, except for InUse.
 class StoreTables {
  public:
   // Adds the table of a variable, with its learning rate to `rules`. `seed` is the run's: the
@@ -45,8 +45,8 @@ class StoreTables {
     std::unique_ptr<TableUpdater> updater;
     std::shared_ptr<SlabPool> pool;
     std::unique_ptr<TableCounts> counts;
+    std::unique_ptr<BucketScratch> scratch;  // null while the table has no buckets here
     uint32_t rate_index = 0;
-    bool has_buckets = false;
   };
 
   std::map<uint32_t, Table> tables_;  // Keyed by variable.

@@ -43,9 +43,11 @@ struct Case {
 class Table {
  public:
   Table(const TableUpdater* updater, uint32_t num_buckets)
-      : updater_(*updater), pool_(std::make_shared<SlabPool>(updater->row_floats())) {
+      : updater_(*updater),
+        pool_(std::make_shared<SlabPool>(updater->row_floats())),
+        scratch_(*updater) {
     for (uint32_t i = 0; i < num_buckets; ++i) {
-      buckets_.push_back(std::make_unique<Bucket>(updater, pool_, &counts_));
+      buckets_.push_back(std::make_unique<Bucket>(updater, pool_, &counts_, &scratch_));
     }
   }
 
@@ -81,6 +83,7 @@ class Table {
   const TableUpdater& updater_;
   std::shared_ptr<SlabPool> pool_;
   TableCounts counts_;
+  BucketScratch scratch_;
   std::vector<std::unique_ptr<Bucket>> buckets_;
   uint64_t version_ = 0;
 };

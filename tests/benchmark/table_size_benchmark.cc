@@ -47,6 +47,7 @@ class Table {
     options.optimizer.kind = OptimizerKind::kAdagrad;
     updater_ = TableUpdater::Create(options, 1).value();
     pool_ = std::make_shared<SlabPool>(updater_->row_floats());
+    scratch_ = std::make_unique<BucketScratch>(*updater_);
     std::vector<std::vector<uint64_t>> keys = ByBucket([&](auto add) {
       for (uint64_t rank = 0; rank < num_rows; ++rank) add(MixBits(rank));
     });
@@ -55,7 +56,7 @@ class Table {
       rows.keys.swap(of_bucket);
       rows.touched.assign(rows.keys.size(), 0);
       rows.rows.assign(rows.keys.size() * updater_->row_floats(), 0.5f);
-      buckets_.push_back(std::make_unique<Bucket>(updater_.get(), pool_, &counts_));
+      buckets_.push_back(std::make_unique<Bucket>(updater_.get(), pool_, &counts_, scratch_.get()));
       CHECK_OK(buckets_.back()->Load(0, rows));
     }
     uint64_t drawn = 0;
@@ -134,6 +135,7 @@ class Table {
   std::unique_ptr<TableUpdater> updater_;
   std::shared_ptr<SlabPool> pool_;
   TableCounts counts_;
+  std::unique_ptr<BucketScratch> scratch_;
   std::vector<std::unique_ptr<Bucket>> buckets_;
   std::vector<std::vector<std::vector<uint64_t>>> batches_;  // keys by batch and bucket
   std::vector<float> gradients_, values_;
