@@ -143,7 +143,7 @@ absl::StatusOr<std::unique_ptr<PartitionedStore>> ParameterServiceImpl::Load(
   if (!header.ok()) {
     // A run that has got this far may never fill its buckets; the writer of a shard checks again.
     if (request.checkpoint().empty()) return header;
-    LOG(WARNING) << "checkpoints may fail once all buckets have rows: " << header.message();
+    LOG(WARNING) << "checkpoints may fail later: " << header.message();
   }
   // Memory is checked before the values are allocated.
   const MemoryNeed need = ComputeNeed(request, plan, bounds, *store);

@@ -1,15 +1,23 @@
 #include "ps/parameter_service_impl.h"
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "gtest/gtest.h"
 
 #include "base/fake_clock.h"
 #include "base/faulty_file_system.h"
+#include "proto/v1/checkpoint.pb.h"
 #include "proto/v1/parameter_service.pb.h"
 #include "ps/ps_test_cluster.h"
+#include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/checkpoint/manifest.h"
+#include "runtime/checkpoint/shard_writer.h"
+#include "runtime/plan/slice_table.h"
 #include "runtime/rpc/control_timeout.h"
 #include "runtime/rpc/receiver_rules.h"
 
@@ -66,6 +74,31 @@ class ParameterServiceImplTest : public testing::Test {
     return service_->LoadSlices(request_, &response);
   }
 
+  // Writes a checkpoint of the request's variables, and asks for it.
+  void RequestCheckpoint() {
+    const CheckpointName name{/*step=*/7, /*term=*/1, /*lineage=*/1};
+    const std::string directory = JoinPath(kRoot, name.ToString());
+    files_.MakeDirectory(directory).IgnoreError();
+    v1::Manifest manifest;
+    manifest.set_step(name.step);
+    *manifest.mutable_variables() = request_.variables();
+    *manifest.mutable_shard_map() = request_.shard_map();
+    const std::vector<v1::VariableSpec> variables(request_.variables().begin(),
+                                                  request_.variables().end());
+    const SliceTable table =
+        SliceTable::Create(variables, request_.shard_map().slice_bytes()).value();
+    ShardWriter writer(files_, {directory, 0, 1});
+    const std::vector<float> ones(request_.shard_map().slice_bytes() / sizeof(float), 1);
+    for (uint32_t slice = 0; slice < table.size(); ++slice) {
+      const uint32_t variable = table[slice].variable;
+      writer.Add(variables[variable].name(), slice - table.first_slice_of(variable),
+                 {ones.data(), table[slice].num_elements}, {}, {name.step, name.step, {}});
+    }
+    *manifest.add_shards() = writer.Finish().value();
+    ASSERT_EQ(WriteManifest(files_, directory, manifest), absl::OkStatus());
+    request_.set_checkpoint(name.ToString());
+  }
+
   void WriteToken() { ASSERT_EQ(WriteAtomically(files_, kToken, "token"), absl::OkStatus()); }
 
   FakeClock clock_;
@@ -98,6 +131,20 @@ TEST_F(ParameterServiceImplTest, AFailureThatCameLateIsKeptForTheNextAsk) {
   EXPECT_EQ(files_.num_reads, 1) << "the ask was answered with what is known";
   WriteToken();
   EXPECT_EQ(Load(), absl::OkStatus()) << "the failure is given once, then the ps tries again";
+}
+
+// The estimate is for the worst case, which an existing run may never reach.
+TEST_F(ParameterServiceImplTest, AHeaderThatMayBecomeTooLargeIsRefusedAtAStartOnly) {
+  WriteToken();
+  request_.mutable_run()->mutable_sync()->set_sync_replicas(false);
+  request_.mutable_plan()->set_replicas_to_aggregate(1);
+  // Each slice lists the batches of so many workers.
+  request_.mutable_run()->mutable_deployment()->set_num_replicas(10000000);
+  const absl::Status refused = Load();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_TRUE(absl::StrContains(refused.message(), "this ps has 3 slices")) << refused;
+  RequestCheckpoint();
+  EXPECT_EQ(Load(), absl::OkStatus());
 }
 
 TEST_F(ParameterServiceImplTest, AFailureThatCameInTimeOrOfAnotherLoadIsNotKept) {
