@@ -42,6 +42,9 @@ namespace {
 // chief cannot reach ends after it by itself.
 constexpr absl::Duration kFinishWait = absl::Seconds(10);
 constexpr absl::Duration kStopGrace = absl::Seconds(2);
+// The longest time that a load waits for the rows of an older snapshot to leave the memory. Then
+// the chief, which waits for longer (kLoadTimeout), asks again.
+constexpr absl::Duration kRowsWait = absl::Seconds(8);
 
 // Returns the number of slices of the store that take part in clipping by global norm.
 size_t CountNorms(const v1::LoadSlicesRequest& request, const PartitionedStore& store) {
@@ -188,6 +191,7 @@ ParameterServiceImpl::Options ParameterServer::Core::ServiceOptions() {
     for (const v1::VariableSpec& variable : request.variables()) names.push_back(variable.name());
     table_memory_.StartLineage(need, bounds, std::move(names));
     checkpointer_.EndLineage();
+    return checkpointer_.AwaitRows(kRowsWait);
   };
   options.on_cut_asked = [this](uint64_t version) { checkpointer_.Ask(version); };
   options.on_finish = [this](const absl::Status& run_failed) { EndWith(run_failed); };

@@ -148,7 +148,7 @@ absl::StatusOr<std::unique_ptr<PartitionedStore>> ParameterServiceImpl::Load(
   // Memory is checked before the values are allocated.
   const MemoryNeed need = ComputeNeed(request, plan, bounds, *store);
   RETURN_IF_ERROR(CheckMemory(need, bounds));
-  if (options_.on_memory != nullptr) options_.on_memory(request, need, bounds);
+  if (options_.on_memory != nullptr) RETURN_IF_ERROR(options_.on_memory(request, need, bounds));
   // The limit is read each time: this load and other processes change what is free.
   const auto check_tables = [&](bool are_all) {
     return CheckTables(need, store->TablesInUse(),

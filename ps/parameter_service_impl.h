@@ -33,10 +33,10 @@ class ParameterServiceImpl {
     // Called when the lineage of `request` is about to be served from `store`.
     std::function<void(const v1::LoadSlicesRequest& request, const PartitionedStore& store)>
         on_load;
-    // Called before that with what the ps needs, without the rows of tables, and may use. May be
-    // null.
-    std::function<void(const v1::LoadSlicesRequest& request, const MemoryNeed& need,
-                       const MemoryBounds& bounds)>
+    // Called before that with what the ps needs, without the rows of tables, and may use. Its error
+    // ends the load. May be null.
+    std::function<absl::Status(const v1::LoadSlicesRequest& request, const MemoryNeed& need,
+                               const MemoryBounds& bounds)>
         on_memory;
     // Called when the chief requests a cut that no slice has passed yet, or that is made at once.
     // The shard's lock is held, as for on_load.

@@ -13,6 +13,7 @@
 #include "base/faulty_file_system.h"
 #include "proto/v1/checkpoint.pb.h"
 #include "proto/v1/parameter_service.pb.h"
+#include "ps/memory_check.h"
 #include "ps/ps_test_cluster.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/checkpoint/manifest.h"
@@ -63,6 +64,8 @@ class ParameterServiceImplTest : public testing::Test {
     options.shard = &shard_;
     options.file_system = &files_;
     options.on_load = [](const v1::LoadSlicesRequest&, const PartitionedStore&) {};
+    options.on_memory = [this](const v1::LoadSlicesRequest&, const MemoryNeed&,
+                               const MemoryBounds&) { return memory_; };
     service_ = std::make_unique<ParameterServiceImpl>(options);
     request_.set_checkpoint_root(kRoot);
     request_.set_token("token");
@@ -103,6 +106,7 @@ class ParameterServiceImplTest : public testing::Test {
 
   FakeClock clock_;
   SlowFiles files_{&clock_};
+  absl::Status memory_;  // Whether the memory of an older lineage is free.
   NoObserver observer_;
   ParameterShard shard_{&clock_, &observer_};
   v1::LoadSlicesRequest request_ = PsLoadRequest(1, true);
@@ -120,6 +124,14 @@ TEST_F(ParameterServiceImplTest, AnAskWhileThePsLoadsIsAnsweredAtOnceAndALaterOn
   EXPECT_EQ(meanwhile, absl::UnavailableError("this ps is still loading; ask again"));
   EXPECT_EQ(Load(), absl::OkStatus());
   EXPECT_EQ(files_.num_reads, 1);
+}
+
+TEST_F(ParameterServiceImplTest, ALoadThatFindsOlderRowsInMemoryIsAskedForAgain) {
+  WriteToken();
+  memory_ = absl::UnknownError("this ps is still writing rows");
+  EXPECT_EQ(Load(), memory_);
+  memory_ = absl::OkStatus();
+  EXPECT_EQ(Load(), absl::OkStatus());
 }
 
 TEST_F(ParameterServiceImplTest, AFailureThatCameLateIsKeptForTheNextAsk) {

@@ -1,5 +1,6 @@
 #include "ps/shard_checkpointer.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -9,6 +10,17 @@
 #include "proto/v1/chief_service.grpc.pb.h"
 
 namespace shoal {
+namespace {
+
+// Returns whether the work keeps rows of tables in memory.
+bool HasRows(const SnapshotQueue::Work& work) {
+  const std::vector<SliceStoreEvents::CutPart>& parts = work.snapshot.parts;
+  return !work.is_export &&
+         std::any_of(parts.begin(), parts.end(),
+                     [](const SliceStoreEvents::CutPart& part) { return part.rows != nullptr; });
+}
+
+}  // namespace
 
 ShardCheckpointer::ShardCheckpointer(Options options)
     : options_(std::move(options)), queue_(options_.ps_index) {
@@ -21,6 +33,19 @@ ShardCheckpointer::~ShardCheckpointer() { Stop(); }
 void ShardCheckpointer::EndLineage() {
   MutexLock lock(&mutex_);
   queue_.StartLineage(SnapshotLineage());
+}
+
+absl::Status ShardCheckpointer::AwaitRows(absl::Duration longest) {
+  MutexLock lock(&mutex_);
+  const absl::Time deadline = options_.clock->Now() + longest;
+  while (writes_rows_ && !stopping_ && options_.clock->Now() < deadline) {
+    options_.clock->WaitUntil(deadline, &mutex_, &changed_);
+  }
+  if (!writes_rows_ || stopping_) return absl::OkStatus();
+  return absl::UnknownError(
+      "this ps is still writing the rows of a checkpoint that is not wanted any more, and must not "
+      "hold these and others in memory at the same time; if this lasts, check the disk of the "
+      "checkpoints");
 }
 
 void ShardCheckpointer::StartLineage(SnapshotLineage lineage) {
@@ -64,11 +89,13 @@ void ShardCheckpointer::WriteSnapshots() {
         options_.clock->WaitUntil(queue_.work_time(), &mutex_, &changed_);
       }
       if (stopping_) return;
+      writes_rows_ = HasRows(*work);
     }
     v1::ReportShardRequest report;
     const absl::Status status = work->is_export ? Export(*work) : Write(*work, &report);
     MutexLock lock(&mutex_);
     queue_.OnWritten(options_.clock->Now(), *std::move(work), status, std::move(report));
+    writes_rows_ = false;
     changed_.NotifyAll();
   }
 }
@@ -89,12 +116,18 @@ absl::Status ShardCheckpointer::Export(const SnapshotQueue::Work& work) {
 absl::Status ShardCheckpointer::Write(const SnapshotQueue::Work& work,
                                       v1::ReportShardRequest* report) {
   const absl::Time begin = options_.clock->Now();
-  const auto should_stop = [this, &work] {
+  SnapshotCalls calls;
+  calls.should_stop = [this, &work] {
     MutexLock lock(&mutex_);
     return !queue_.IsOfLineage(work);
   };
+  calls.on_rows_dropped = [this] {
+    MutexLock lock(&mutex_);
+    writes_rows_ = false;
+    changed_.NotifyAll();
+  };
   const absl::Status status = WriteSnapshot(*options_.file_system, options_.ps_index, *work.lineage,
-                                            work.snapshot, should_stop, &rows_base_, report);
+                                            work.snapshot, calls, &rows_base_, report);
   if (absl::IsCancelled(status)) return status;
   if (status.ok()) {
     options_.metrics->shard_write_seconds.Observe(

@@ -7,6 +7,9 @@
 #include <thread>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
 #include "base/clock.h"
 #include "base/file_system.h"
 #include "base/mutex.h"
@@ -43,6 +46,10 @@ class ShardCheckpointer {
   // Forgets the cuts of the lineage, also the one that is being written. A ps calls it before it
   // loads other rows: the cuts keep all rows that they were taken of.
   void EndLineage();
+  // Waits until the writer has dropped the rows of a cut that was forgotten while it wrote them: it
+  // stops after the tensor that it is writing. Returns UNKNOWN if it still holds them after
+  // `longest`, because the disk is slow or hangs.
+  absl::Status AwaitRows(absl::Duration longest);
   // The same, and starts another lineage.
   void StartLineage(SnapshotLineage lineage);
   // See SnapshotQueue.
@@ -64,6 +71,8 @@ class ShardCheckpointer {
   Mutex mutex_;
   CondVar changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  // The writer keeps rows of tables in memory for the snapshot that it writes.
+  bool writes_rows_ ABSL_GUARDED_BY(mutex_) = false;
   SnapshotQueue queue_ ABSL_GUARDED_BY(mutex_);
   RowsBase rows_base_;  // Used by writer_ only.
   std::thread writer_;

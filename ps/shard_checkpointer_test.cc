@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,8 @@
 
 #include "base/faulty_file_system.h"
 #include "runtime/rpc/fake_chief.h"
+#include "runtime/tables/row_slabs.h"
+#include "runtime/tables/stored_rows.h"
 #include "runtime/variables/version_buffer.h"
 
 namespace shoal {
@@ -44,10 +47,12 @@ class ShardCheckpointerTest : public ::testing::Test {
     return lineage;
   }
 
-  void Cut(uint64_t version) {
+  // Cuts the slice; a snapshot with `rows` also has the cut of a bucket.
+  void Cut(uint64_t version, const std::shared_ptr<StoredRows>& rows = nullptr) {
     std::vector<SliceStoreEvents::CutPart> parts(1);
     parts[0].cut = parts[0].version = parts[0].value_version = version;
     parts[0].value = pool_.Acquire();
+    if (rows != nullptr) parts[0].rows = std::make_shared<BucketCut>(rows, version);
     parts[0].completes_cut = true;
     checkpointer_.AddParts(&parts);
   }
@@ -103,6 +108,31 @@ TEST_F(ShardCheckpointerTest, TheCutsOfALineageAreForgottenBeforeTheNextOneIsLoa
   EXPECT_TRUE(disk_.GetInfo("checkpoints/ckpt-3-1-0000000000000002" + shard).ok());
   EXPECT_FALSE(disk_.GetInfo("checkpoints/ckpt-1-1-0000000000000001" + shard).ok());
   EXPECT_EQ(metrics_.shard_failures.value(), 0u);
+}
+
+TEST_F(ShardCheckpointerTest, ALoadWaitsUntilTheRowsOfAForgottenCutHaveLeftTheMemory) {
+  const auto pool = std::make_shared<SlabPool>(2);
+  auto rows = std::make_shared<StoredRows>(pool, /*idle_updates=*/0);
+  disk_.Hold();
+  Cut(1, rows);
+  const std::weak_ptr<StoredRows> old = rows;
+  rows.reset();
+  while (!checkpointer_.is_writing()) absl::SleepFor(absl::Milliseconds(1));
+  checkpointer_.EndLineage();
+  EXPECT_TRUE(absl::IsUnknown(checkpointer_.AwaitRows(absl::Milliseconds(1))));
+  EXPECT_FALSE(old.expired());
+  disk_.Release();
+  EXPECT_TRUE(checkpointer_.AwaitRows(absl::InfiniteDuration()).ok());
+  EXPECT_TRUE(old.expired());
+}
+
+TEST_F(ShardCheckpointerTest, ALoadDoesNotWaitForDenseValues) {
+  disk_.Hold();
+  Cut(1);
+  while (!checkpointer_.is_writing()) absl::SleepFor(absl::Milliseconds(1));
+  checkpointer_.EndLineage();
+  EXPECT_TRUE(checkpointer_.AwaitRows(absl::InfiniteDuration()).ok());
+  EXPECT_TRUE(checkpointer_.is_writing());
 }
 
 }  // namespace

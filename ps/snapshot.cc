@@ -80,7 +80,7 @@ std::string SnapshotLineage::GetDirectory(uint64_t version) const {
 
 absl::Status WriteSnapshot(FileSystem& file_system, uint32_t ps_index,
                            const SnapshotLineage& lineage, const Snapshot& snapshot,
-                           const std::function<bool()>& should_stop, RowsBase* base,
+                           const SnapshotCalls& calls, RowsBase* base,
                            v1::ReportShardRequest* report) {
   const std::string directory = JoinPath(lineage.root, lineage.GetDirectory(snapshot.version));
   RETURN_IF_ERROR(file_system.MakeDirectory(directory));
@@ -88,7 +88,15 @@ absl::Status WriteSnapshot(FileSystem& file_system, uint32_t ps_index,
   ShardWriter writer(file_system, {directory, ps_index, lineage.num_ps});
   const RowsBase::Plan plan = base->PlanFor(file_system, lineage, snapshot);
   if (!plan.bases.empty()) writer.SetBases(plan.bases);
-  writer.StopIf(should_stop);
+  writer.StopIf(calls.should_stop);
+  const auto drop_rows = [&] {
+    for (const SliceStoreEvents::CutPart& part : snapshot.parts) {
+      if (part.rows != nullptr) part.rows->Release();
+    }
+    if (calls.on_rows_dropped != nullptr) calls.on_rows_dropped();
+  };
+  const bool may_be_written_again = snapshot.version == lineage.last_version;
+  if (!may_be_written_again) writer.OnRead(drop_rows);
   uint64_t num_keys = 0;
   BucketRows rows;
   for (const SliceStoreEvents::CutPart& part : snapshot.parts) {
@@ -113,9 +121,7 @@ absl::Status WriteSnapshot(FileSystem& file_system, uint32_t ps_index,
   }
   ASSIGN_OR_RETURN(*report->mutable_file(), writer.Finish());
   base->Add(lineage, snapshot, num_keys, report->file());
-  for (const SliceStoreEvents::CutPart& part : snapshot.parts) {
-    if (part.rows != nullptr) part.rows->Release();
-  }
+  if (may_be_written_again) drop_rows();
   return absl::OkStatus();
 }
 

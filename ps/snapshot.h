@@ -46,19 +46,25 @@ struct SnapshotLineage {
 };
 
 // All slices of a ps at one cut. It holds the buffers of their values until it is destroyed, and
-// the rows of buckets only until the shard is written.
+// the rows of buckets at most until the shard is written.
 struct Snapshot {
   uint64_t version = 0;
   std::vector<SliceStoreEvents::CutPart> parts;
 };
 
+// What WriteSnapshot calls; each may be null.
+struct SnapshotCalls {
+  std::function<bool()> should_stop;      // Asked between tensors.
+  std::function<void()> on_rows_dropped;  // The cuts of the buckets have been released.
+};
 // Writes the snapshot durably as shard `ps_index` of its checkpoint, and fills in the report for
 // the chief. The shard has all rows of tables, or those that changed since the shard that `base`
-// names. Once it is written, the cuts of its buckets are released. Returns CANCELLED once
-// `should_stop` returns true.
+// names. The cuts of its buckets are released as soon as they have been read, those of the run's
+// last version, which is written again after an error, once the shard is written. Returns CANCELLED
+// once `should_stop` returns true.
 absl::Status WriteSnapshot(FileSystem& file_system, uint32_t ps_index,
                            const SnapshotLineage& lineage, const Snapshot& snapshot,
-                           const std::function<bool()>& should_stop, RowsBase* base,
+                           const SnapshotCalls& calls, RowsBase* base,
                            v1::ReportShardRequest* report);
 
 // Writes the snapshot's part of model.safetensors durably. Returns CANCELLED once `should_stop`

@@ -174,7 +174,7 @@ class Cluster {
     for (size_t ps = 0; ps < ps_.size(); ++ps) {
       v1::ReportShardRequest report;
       RETURN_IF_ERROR(WriteSnapshot(disk_, static_cast<uint32_t>(ps), lineages_[ps], snapshots_[ps],
-                                    /*should_stop=*/nullptr, &bases_[ps], &report));
+                                    SnapshotCalls(), &bases_[ps], &report));
       *manifest.add_shards() = report.file();
     }
     manifest_ = manifest;

@@ -145,6 +145,7 @@ absl::Status ShardWriter::WriteTensors(const std::string& name, v1::ShardFile* s
     }
     RETURN_IF_ERROR(AppendTensor(tensor, GetData(tensor), file.get()));
   }
+  if (on_read_ != nullptr) on_read_();
   ASSIGN_OR_RETURN(const BlockChecksums checksums, file->Finish());
   shard->set_bytes(checksums.file_bytes());
   shard->set_crc32c(checksums.file_crc32c());

@@ -69,6 +69,9 @@ class ShardWriter {
   // Finish asks between tensors whether to stop.
   void StopIf(std::function<bool()> should_stop) { should_stop_ = std::move(should_stop); }
 
+  // Finish calls it when it has read all that was added, before it waits for the disk to have it.
+  void OnRead(std::function<void()> on_read) { on_read_ = std::move(on_read); }
+
   // Returns about how many bytes Finish will need on the disk.
   uint64_t expected_bytes() const;
 
@@ -115,8 +118,9 @@ class ShardWriter {
   size_t open_bucket_ = SIZE_MAX;
   const BucketRows* open_rows_ = nullptr;
   std::map<std::string, std::string> metadata_;
-  std::function<bool()> should_stop_;  // may be null
-  std::string gathered_;               // pieces of a tensor that do not follow each other in memory
+  std::function<bool()> should_stop_;  // may be null, as may the next
+  std::function<void()> on_read_;
+  std::string gathered_;  // pieces of a tensor that do not follow each other in memory
 };
 
 }  // namespace shoal

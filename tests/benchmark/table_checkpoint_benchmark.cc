@@ -198,7 +198,7 @@ class Benchmark {
     CHECK(!snapshot.parts.empty());
     v1::ReportShardRequest report;
     const absl::Time begin = absl::Now();
-    CHECK_OK(WriteSnapshot(*files_, 0, lineage, snapshot, nullptr, base, &report));
+    CHECK_OK(WriteSnapshot(*files_, 0, lineage, snapshot, {}, base, &report));
     times->Add(absl::Now() - begin);
     v1::Manifest manifest;
     manifest.set_step(version);
