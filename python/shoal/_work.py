@@ -26,8 +26,8 @@ FINAL_BYTES = 1 << 20
 class Contributions(MutableMapping[str, Array]):
     """The contributions of a batch, by variable. `contributions[name] = value` copies into the shared memory.
 
-    contributions[name] is the array itself, to be written by slices or as `out=`; it holds old values until then.
-    Variables that a batch does not write contribute zeros.
+    contributions[name] is the array itself, to be added to, written by slices or given as `out=`. It begins with zeros,
+    so what a batch does not write contributes zeros.
     """
 
     def __init__(self, arrays: Arrays, names: Mapping[str, None]) -> None:
@@ -37,9 +37,20 @@ class Contributions(MutableMapping[str, Array]):
         self.final: set[str] = set()
 
     def __getitem__(self, name: str) -> Array:
+        is_new = name not in self.written
+        array = self._whole(name)
+        if is_new:
+            array.fill(0)  # It holds the values of an earlier batch.
+        return array
+
+    def _whole(self, name: str) -> Array:
+        """Returns the array with whatever it holds, for somebody who writes all of it."""
         self._check(name)
         self.written.add(name)
         return self._arrays[name]
+
+    def __contains__(self, name: object) -> bool:
+        return bool(self._arrays) and name in self._names
 
     def __setitem__(self, name: str, value: npt.ArrayLike) -> None:
         self._check(name)
@@ -161,7 +172,7 @@ class Work:
         """
         self._check_open("final()")
         for name in names:
-            array = self.gradients[name]  # Checks the name, and that it is not final yet.
+            array = self.gradients[name]  # Checks the name, and that it is not final yet; what is not written is zero.
             self.gradients.final.add(name)
             self._pending.append(name)
             self._pending_bytes += array.nbytes

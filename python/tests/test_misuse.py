@@ -197,6 +197,7 @@ def test_an_evaluation_has_no_contributions():
         worker.declare([shoal.Variable("w", (4,))], examples=10, test_examples=4)
         for work in worker:
             assert not list(work.gradients)
+            assert "w" not in work.gradients
             work.gradients["w"] = [1, 2, 3, 4]
 
     with pytest.raises(shoal.ProgramError, match=r"test_misuse.py:\d+: an evaluation has no contributions"):

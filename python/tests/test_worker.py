@@ -102,6 +102,72 @@ def test_a_contribution_that_is_not_written_is_zero():
     play(program, scenario)
 
 
+def adds(gradients):
+    gradients["w"] += 1
+    gradients["w"] += 2
+
+
+def adds_at(gradients):
+    np.add.at(gradients["w"], [1, 1, 3], 1)
+
+
+def writes_a_part(gradients):
+    gradients["w"][2:] = 7
+
+
+def writes_all_and_a_part(gradients):
+    gradients["w"] = np.full(4, 2)
+    gradients["w"][0] = 5
+
+
+def fails_to_write(gradients):
+    with pytest.raises(ValueError, match="could not convert"):
+        gradients["w"] = ["1", "2", "3", "x"]
+
+
+def asks_whether_it_is_there(gradients):
+    assert "w" in gradients
+    assert "scale" not in gradients
+    assert "v" not in gradients
+
+
+def reads(gradients):
+    assert not gradients.get("w").any()
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (adds, [3, 3, 3, 3]),
+        (adds_at, [0, 2, 0, 1]),
+        (writes_a_part, [0, 0, 7, 7]),
+        (writes_all_and_a_part, [5, 2, 2, 2]),
+        (fails_to_write, [0, 0, 0, 0]),
+        (asks_whether_it_is_there, [0, 0, 0, 0]),
+        (reads, [0, 0, 0, 0]),
+    ],
+)
+@pytest.mark.parametrize("is_final", [False, True])
+def test_what_a_batch_does_not_write_of_a_gradient_is_zero(body, expected, is_final):
+    def program(worker):
+        declare(worker)
+        for work in worker:
+            body(work.gradients)
+            if is_final:
+                work.final("w", "mean")
+            work.done(1.0)
+
+    def scenario(fake):
+        values = fake.handshake()
+        for index in range(3):  # A set holds the values of the batch before the last one.
+            result = fake.train(values, [0], index=index, sets=(0, 0))
+            assert result.contributions["w"].tolist() == expected
+            assert not result.contributions["mean"].any()
+        fake.finish()
+
+    play(program, scenario)
+
+
 def test_final_messages_are_gathered_to_1_mib():
     def program(worker):
         worker.declare([shoal.Variable(f"v{i}", (65536,)) for i in range(10)], examples=4)  # 256 KiB each

@@ -475,7 +475,7 @@ class Trainer:
             )
         gradient, parameter.grad = parameter.grad, None
         self._stored.add(name)
-        _ = self._work.gradients[name]  # Marks it as written.
+        self._work.gradients._whole(name)  # Marks it as written.
         self._memory.store(name, gradient, self._work.contribution_set)
 
     def _send_settled(self, names: Sequence[str]) -> None:
@@ -491,7 +491,7 @@ class Trainer:
                 self._store(name, parameter)
         for entry in self._buffers:
             if entry.kind == "statistic":
-                _ = work.gradients[entry.name]
+                work.gradients._whole(entry.name)
                 self._memory.store(entry.name, entry.tensor, work.contribution_set)
         self._rows.contribute()
         self._memory.finish()  # DONE makes the rest final.
