@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from shoal.errors import ProgramError
 from shoal.torch.convert import SCHEDULE
+from shoal.torch.memory import values_of
 
 # PyTorch 2.1 and 2.2 have it for CUDA only.
 _SCALER = getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler
@@ -106,6 +107,37 @@ def why_not_trained(losses: Iterable[Any], names: Mapping[int, str], has_run: bo
                 f"{name}, which has no gradient; call backward() for each loss, or leave it to step([loss_a, loss_b])"
             )
     return ""
+
+
+def why_not_run(losses: Iterable[Any], gradients: Sequence[Any]) -> str:
+    """Returns a warning if some of the losses were probably not run backward, although there are gradients.
+
+    Those are then of another loss, as of an attack on the inputs. A backward pass frees the graph, unless the program
+    keeps it on purpose. Gradients that are all zero belong to no loss, which is an error.
+    """
+    if any(gradient.requires_grad for gradient in gradients):  # backward(create_graph=True) keeps the graph.
+        return ""
+    if not any(loss.requires_grad and _has_graph(loss) for loss in losses):
+        return ""
+    if not any(bool(values_of(gradient).any()) for gradient in gradients):
+        raise ProgramError(
+            "all gradients are zero, as zero_grad(set_to_none=False) leaves them, so step(loss) would only report the "
+            "loss and train nothing; call trainer.zero_grad(), which removes them"
+        )
+    return (
+        "step() only reports a loss once the program has called backward(), and the graph of this loss is still there, "
+        "so the gradients are probably those of another loss; call trainer.zero_grad() before step(loss), or "
+        "backward() of this loss without retain_graph=True"
+    )
+
+
+def _has_graph(loss: Any) -> bool:
+    """Returns whether a backward pass through the graph of a loss is possible."""
+    leaves = [leaf for leaf in _leaves([loss]) if leaf.requires_grad]
+    try:
+        return bool(leaves and torch.autograd.grad(loss, leaves, retain_graph=True, allow_unused=True))
+    except RuntimeError:
+        return False
 
 
 def _leaves(losses: Iterable[Any]) -> Iterator[Any]:

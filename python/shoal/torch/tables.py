@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -52,8 +52,9 @@ class BatchRows:
             for part in parts:
                 part.leaf.grad = None
 
-    def have_gradients(self) -> bool:
-        return any(part.leaf.grad is not None for parts in self._parts.values() for part in parts)
+    def gradients(self) -> Iterator[Any]:
+        """Yields those that a backward pass has left."""
+        return (p.leaf.grad for parts in self._parts.values() for p in parts if p.leaf.grad is not None)
 
     def end(self) -> None:
         self._work = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import itertools
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ from shoal.errors import ProgramError
 from shoal.tables import Table
 from shoal.torch import data
 from shoal.torch.convert import TakenOver, from_torch
-from shoal.torch.guard import refused, why_not_trained
+from shoal.torch.guard import refused, why_not_run, why_not_trained
 from shoal.torch.memory import Memory, Streams, make_memory, tensor_of, values_of
 from shoal.torch.model import (
     BufferCheck,
@@ -184,7 +185,8 @@ class Trainer:
         loss: the mean over the batch, or a value per example; several losses are added. A dict of losses,
             {"judge": loss_a, "generator": loss_b}, gives each of several models the gradient of its own loss only.
             If the program has called backward() itself, as with an optimizer, the loss is only reported and the
-            gradients are what it left: then it must have called backward() for all losses.
+            gradients are what it left: then it must have called backward() for all losses. After a backward pass for
+            something else, such as the gradient of the inputs, call zero_grad().
         metrics: for each name a value per example, the mean over the batch, or (sum, weight); of an AUC
             (scores, labels).
         """
@@ -387,13 +389,14 @@ class Trainer:
         self._add_metrics(metrics, examples)
         if not work.is_training:
             return
-        has_run = may_have_run and (
-            any(parameter.grad is not None for parameter in self._trained.values()) or self._rows.have_gradients()
-        )
+        left = itertools.chain((p.grad for p in self._trained.values() if p.grad is not None), self._rows.gradients())
+        first = next(left, None) if may_have_run else None
+        has_run = first is not None
         self._scaling.check()
-        if self._careful and (why := why_not_trained(means, self._names, has_run)) and why not in self._warnings:
-            self._warnings.add(why)
-            print(f"shoal: warning: {why}", flush=True)
+        if self._careful:
+            self._warn(why_not_trained(means, self._names, has_run))
+        if has_run and self._careful:
+            self._warn(why_not_run(means, [first, *left]))
         if has_run:
             return
         if not any(mean.requires_grad for mean in means):
@@ -416,6 +419,12 @@ class Trainer:
             self._collects = False
         if is_whole and self._fired and not self._expected and not is_rehearsal:
             self._learn_order()
+
+    def _warn(self, why: str) -> None:
+        """Prints a warning once, unless it is empty."""
+        if why and why not in self._warnings:
+            self._warnings.add(why)
+            print(f"shoal: warning: {why}", flush=True)
 
     def _losses_of(self, loss: Loss) -> tuple[list[Any], list[Any]]:
         """Returns the losses, and for each one the parameters that get its gradient, or None for all."""

@@ -143,6 +143,92 @@ def test_a_loss_whose_backward_pass_was_forgotten_has_one_warning(capsys):
     assert "call backward() for each loss, or leave it to step([loss_a, loss_b])" in text
 
 
+def attack(trainer, model, batch, clears):
+    """FGSM: the first backward pass is only for the gradient of the inputs."""
+    x = batch[0].clone().requires_grad_()
+    F.cross_entropy(model(x), batch[1]).backward()
+    clears(trainer, model)
+    trainer.step(F.cross_entropy(model(batch[0] + 0.1 * x.grad.sign()), batch[1]))
+
+
+def test_gradients_of_another_loss_have_one_warning(capsys):
+    def body(trainer, model, batch):
+        attack(trainer, model, batch, lambda trainer, model: None)
+
+    play(program(mlp(), shoal.SGD(0.1), body), drive(4, 1, 8, shoal.SGD(0.1)))
+    text = capsys.readouterr().out
+    assert text.count("shoal: warning: ") == text.count("so the gradients are probably those of another loss") == 1
+    assert "call trainer.zero_grad() before step(loss)" in text
+
+
+def test_one_of_two_losses_that_was_not_run_backward_has_a_warning(capsys):
+    def body(trainer, model, batch):
+        losses = [F.cross_entropy(model(batch[0]), batch[1]), model(batch[0]).square().mean()]
+        losses[0].backward()
+        trainer.step(losses)
+
+    play(program(mlp(), shoal.SGD(0.1), body), drive(4, 1, 8, shoal.SGD(0.1)))
+    assert capsys.readouterr().out.count("so the gradients are probably those of another loss") == 1
+
+
+def test_gradients_that_are_all_zero_are_refused():
+    def body(trainer, model, batch):
+        attack(trainer, model, batch, lambda trainer, model: model.zero_grad(set_to_none=False))
+
+    text = refusal(mlp, body)
+    assert "all gradients are zero, as zero_grad(set_to_none=False) leaves them" in text
+    assert "call trainer.zero_grad(), which removes them" in text
+
+
+def of_parts(trainer, model, batch):
+    parts = [F.cross_entropy(model(x), y) / 2 for x, y in zip(batch[0].split(4), batch[1].split(4))]
+    for part in parts:
+        part.backward()
+    trainer.step(sum(parts))
+
+
+def of_two_losses(trainer, model, batch):
+    logits = model(batch[0])
+    losses = [F.cross_entropy(logits, batch[1]), logits.square().mean()]
+    losses[0].backward(retain_graph=True)
+    losses[1].backward()
+    trainer.step(losses)
+
+
+def with_a_penalty(trainer, model, batch):
+    loss = F.cross_entropy(model(batch[0]), batch[1])
+    (loss + 0.1 * sum(p.square().sum() for p in model.parameters())).backward()
+    trainer.step(loss)
+
+
+def without_a_graph(trainer, model, batch):
+    loss = F.cross_entropy(model(batch[0]), batch[1])
+    loss.backward(retain_graph=True)
+    trainer.step(loss.detach())
+
+
+def with_gradients_that_are_zero(trainer, model, batch):
+    loss = F.relu(model(batch[0]) - 1000).mean()
+    loss.backward()
+    trainer.step(loss)
+
+
+def through_a_function(trainer, model, batch):
+    loss = F.cross_entropy(model(batch[0]), batch[1])
+    for parameter, gradient in zip(model.parameters(), torch.autograd.grad(loss, list(model.parameters()))):
+        parameter.grad = gradient
+    trainer.step(loss)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [of_parts, of_two_losses, with_a_penalty, without_a_graph, with_gradients_that_are_zero, through_a_function],
+)
+def test_losses_that_a_program_runs_backward_itself_have_no_warning(body, capsys):
+    play(program(mlp(), shoal.SGD(0.1), body), drive(4, 1, 8, shoal.SGD(0.1)))
+    assert "warning" not in capsys.readouterr().out
+
+
 def test_programs_that_clear_a_gradient_train(capsys):
     def without_first(trainer, model, batch):
         loss = F.cross_entropy(model(batch[0]), batch[1])
