@@ -12,7 +12,6 @@ from typing import Any, Optional, Union
 
 import numpy as np
 import torch
-from torch.nn.modules.dropout import _DropoutNd
 
 from shoal import _protocol, optimizers
 from shoal._metrics import AUC, Metric, Value, add, value_of
@@ -34,9 +33,10 @@ from shoal.torch.model import (
     tensors_of,
     why_a_table_is_better,
 )
+from shoal.torch.modes import Modes, check_training_modes
 from shoal.torch.rehearsal import Rehearsal
 from shoal.torch.tables import BatchRows, _TableModule, different
-from shoal.torch.values import array_of, mean_of
+from shoal.torch.values import array_of, losses_of, mean_of
 from shoal.worker import Variable, Work, Worker
 
 # A tensor with the mean over the batch or with a value per example, several of them, one for each model, or a number.
@@ -156,7 +156,7 @@ class Trainer:
                 f"keys is a {type(keys).__name__}; it must be a function that returns the keys of a batch, "
                 "{table: keys}"
             )
-        self._check_training_modes()
+        check_training_modes(self._models)
         reads_ahead = keys is not None
         source = data.Source(train, test, num_workers, prefetch_factor, collate_fn, loader_options, reads_ahead)
         self._source, self._keys_of = source, keys
@@ -192,7 +192,7 @@ class Trainer:
         """
         work = self._open("step()")
         if not work.is_training:
-            self._check_modes()
+            self._modes.check_evaluation()
         size = len(work.indices)
         if loss is None and self._covered < size:
             raise ProgramError("step() needs the loss of the batch: trainer.step(loss)")
@@ -327,8 +327,7 @@ class Trainer:
         self._hooks = [p.register_post_accumulate_grad_hook(self._make_hook(name)) for name, p in hooked]
         self._names = {id(parameter): name for name, parameter in self._parameters.items()}
         self._buffer_check = BufferCheck(self._entries)
-        self._modes = [(m, m.training) for model in self._models.values() for m in model.modules()]
-        self._paths = [(p + n, m) for p, model in self._models.items() for n, m in model.named_modules()]
+        self._modes = Modes(self._models)
         self._is_first = True
         try:
             with refused(self._names.keys()) as self._scaling:
@@ -336,8 +335,7 @@ class Trainer:
         finally:
             for hook in self._hooks:
                 hook.remove()
-            for module, mode in self._modes:
-                module.training = mode
+            self._modes.restore()
             assert self._memory is not None
             self._memory.release()
             self._rows.end()
@@ -364,10 +362,7 @@ class Trainer:
         self._is_first = False
         for parameter in self._parameters.values():
             parameter.grad = None
-        for module, mode in self._modes:
-            wanted = mode and work.is_training
-            if module.training != wanted:  # To set an attribute of a module takes long.
-                module.training = wanted
+        self._modes.set(work.is_training)
         torch.clear_autocast_cache()
         data.seed_all(work.seed)
 
@@ -380,7 +375,7 @@ class Trainer:
 
     def _add(self, loss: Loss, examples: int, metrics: dict[str, Any], may_have_run: bool) -> None:
         """Adds a loss over `examples` examples, and runs its backward pass if the program has not."""
-        losses, inputs = self._losses_of(loss)
+        losses, inputs = losses_of(loss, self._models, bool(self._tables))
         means = [mean_of(part, examples) for part in losses]
         work = self._open("step()")
         size = len(work.indices)
@@ -425,26 +420,6 @@ class Trainer:
         if why and why not in self._warnings:
             self._warnings.add(why)
             print(f"shoal: warning: {why}", flush=True)
-
-    def _losses_of(self, loss: Loss) -> tuple[list[Any], list[Any]]:
-        """Returns the losses, and for each one the parameters that get its gradient, or None for all."""
-        if not isinstance(loss, Mapping):
-            losses = list(loss) if isinstance(loss, (list, tuple)) else [loss]
-            return losses, [None] * len(losses)
-        for name in loss:
-            if f"{name}." not in self._models:
-                models = ", ".join(prefix[:-1] for prefix in self._models if prefix) or "one, without a name"
-                raise ProgramError(f"step() has got a loss for the model {name!r}; the trainer's models are {models}")
-        if self._tables:
-            raise ProgramError(
-                "step() has got a loss for each model, but the rows of tables belong to none of them; give it the sum "
-                "of losses that are detached from the other models, as step([loss_a, loss_b])"
-            )
-        inputs = [[p for p in self._models[f"{name}."].parameters() if p.requires_grad] for name in loss]
-        for name, trained in zip(loss, inputs):
-            if not trained:
-                raise ProgramError(f"step() has got a loss for the model {name!r}, of which no parameter is trained")
-        return list(loss.values()), inputs
 
     def _learn_order(self) -> None:
         """Called after the first backward pass, when it is known how often and in which order gradients arrive."""
@@ -504,27 +479,6 @@ class Trainer:
                 self._memory.store(entry.name, entry.tensor, work.contribution_set)
         self._rows.contribute()
         self._memory.finish()  # DONE makes the rest final.
-
-    def _check_training_modes(self) -> None:
-        """A model that is in eval mode now would train in it: no dropout, and statistics of batch norm that stay."""
-        for prefix, model in self._models.items():
-            owners = [m for m in model.modules() if any(p.requires_grad for p in m.parameters(recurse=False))]
-            if owners and not any(module.training for module in [model, *owners]):
-                name = f"the model {prefix[:-1]}" if prefix else "the model"
-                raise ProgramError(
-                    f"{name} is in eval mode, as models of libraries often are at first, and would train in it; call "
-                    "model.train() before trainer.batches(), and then eval() of the parts that must stay in it"
-                )
-
-    def _check_modes(self) -> None:
-        """In an evaluation: dropout alone may train, as for estimates of uncertainty, which model.train() is not."""
-        for path, module in self._paths:
-            if module.training and not isinstance(module, _DropoutNd):
-                name = f"the module {path}" if path else "the model"
-                raise ProgramError(
-                    f"{name} is in training mode in an evaluation, which it would spoil; call no train() in the loop: "
-                    "trainer.batches() sets the mode for each batch"
-                )
 
     def _check_model(self, work: Work) -> None:
         assert self._memory is not None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch import nn
 
 from shoal.errors import ProgramError
 
@@ -15,6 +17,27 @@ def array_of(value: Any) -> Any:
         return value
     value = value.detach().cpu()
     return (value.float() if value.is_floating_point() else value).numpy()
+
+
+def losses_of(loss: Any, models: Mapping[str, nn.Module], has_tables: bool) -> tuple[list[Any], list[Any]]:
+    """Returns the losses, and for each one the parameters that get its gradient, or None for all."""
+    if not isinstance(loss, Mapping):
+        losses = list(loss) if isinstance(loss, (list, tuple)) else [loss]
+        return losses, [None] * len(losses)
+    for name in loss:
+        if f"{name}." not in models:
+            known = ", ".join(prefix[:-1] for prefix in models if prefix) or "one, without a name"
+            raise ProgramError(f"step() has got a loss for the model {name!r}; the trainer's models are {known}")
+    if has_tables:
+        raise ProgramError(
+            "step() has got a loss for each model, but the rows of tables belong to none of them; give it the sum "
+            "of losses that are detached from the other models, as step([loss_a, loss_b])"
+        )
+    inputs = [[p for p in models[f"{name}."].parameters() if p.requires_grad] for name in loss]
+    for name, trained in zip(loss, inputs):
+        if not trained:
+            raise ProgramError(f"step() has got a loss for the model {name!r}, of which no parameter is trained")
+    return list(loss.values()), inputs
 
 
 def mean_of(loss: Any, examples: int) -> Any:
