@@ -137,7 +137,7 @@ def _joined(table: str, keys: Any) -> Keys:
 class _TableModule(nn.Module):
     """A module that looks up rows of a table. It has no parameters of its own."""
 
-    def __init__(self, trainer: Optional[Trainer], table: str, dim: int) -> None:
+    def __init__(self, trainer: Optional[Trainer], table: str, dim: int, padding_idx: Optional[int]) -> None:
         super().__init__()
         name = type(self).__name__
         if trainer is not None and not hasattr(trainer, "_rows"):
@@ -149,8 +149,12 @@ class _TableModule(nn.Module):
             raise ProgramError(f"{name}: table is {table!r}; it must be the name of a shoal.Table")
         if isinstance(dim, bool) or not isinstance(dim, int) or not 1 <= dim <= MAX_DIM:
             raise ProgramError(f"{name}: dim is {dim!r}; it must be a whole number from 1 to {MAX_DIM}")
+        is_key = isinstance(padding_idx, int) and not isinstance(padding_idx, bool)
+        if padding_idx is not None and not (is_key and -(1 << 63) <= padding_idx < 1 << 64):
+            raise ProgramError(f"{name}: padding_idx is {padding_idx!r}; it must be a key, a whole number of 64 bits")
         self.table = table
         self.dim = dim
+        self.padding_idx = padding_idx
         self._trainer: Optional[Trainer] = None
         if trainer is not None:
             self._bind(trainer)
@@ -159,40 +163,56 @@ class _TableModule(nn.Module):
         trainer._rows.check(type(self).__name__, self.table, self.dim)
         self._trainer = trainer
 
-    def _find(self, keys: Any) -> tuple[Any, Any]:
+    def _rows_for(self, keys: Any) -> BatchRows:
+        """Checks the keys, and returns what finds rows of the current batch."""
         name = type(self).__name__
         if self._trainer is None:
             raise ProgramError(
                 f"{name} of table {self.table} belongs to no trainer: put it into the model that the Trainer gets, or "
-                f"make it with the trainer, {name}(trainer, table={self.table!r}, dim={self.dim})"
+                f"make it with the trainer, {name}(trainer, {self.extra_repr()})"
             )
         if not isinstance(keys, torch.Tensor):
             raise ProgramError(f"{name} of table {self.table}: the keys are a {type(keys).__name__}, not a tensor")
         if keys.is_floating_point() or keys.is_complex() or keys.dtype == torch.bool:
             raise ProgramError(f"{name} of table {self.table}: the keys are {keys.dtype}; they must be int64")
         self._trainer._open(f"look_up() by {name} of table {self.table}")
-        return self._trainer._rows.find(self.table, keys)
+        return self._trainer._rows
+
+    def _is_padding(self, keys: Any) -> Any:
+        """Returns a mask of the keys that have no row."""
+        assert self.padding_idx is not None
+        return keys.to(torch.int64) == (self.padding_idx + (1 << 63)) % (1 << 64) - (1 << 63)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_trainer": None}  # Copies of a module have no trainer.
 
     def extra_repr(self) -> str:
-        return f"table={self.table!r}, dim={self.dim}"
+        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        return f"table={self.table!r}, dim={self.dim}{padding}"
 
 
 class Embedding(_TableModule):
     """Like nn.Embedding, with the rows of a table: forward(keys) has the shape of the keys with `dim` behind it.
 
     keys: int64, any number; a negative one is the key with the same 64 bits.
+    padding_idx: a key that has no row; the result is 0 there.
     trainer: may be left out if the module is part of the trainer's model.
     """
 
-    def __init__(self, trainer: Optional[Trainer] = None, *, table: str, dim: int) -> None:
-        super().__init__(trainer, table, dim)
+    def __init__(
+        self, trainer: Optional[Trainer] = None, *, table: str, dim: int, padding_idx: Optional[int] = None
+    ) -> None:
+        super().__init__(trainer, table, dim, padding_idx)
 
     def forward(self, keys: Any) -> Any:
-        rows, places = self._find(keys)
-        return F.embedding(places, rows)
+        found = self._rows_for(keys)
+        if self.padding_idx is None:
+            rows, places = found.find(self.table, keys)
+            return F.embedding(places, rows)
+        has_row = ~self._is_padding(keys)
+        rows, places = found.find(self.table, keys[has_row])
+        result = torch.zeros(*keys.shape, self.dim, device=rows.device)
+        return result.masked_scatter(has_row.to(rows.device).unsqueeze(-1), F.embedding(places, rows))
 
 
 class EmbeddingBag(_TableModule):
@@ -201,26 +221,52 @@ class EmbeddingBag(_TableModule):
     keys: int64, any number; a negative one is the key with the same 64 bits. One dimension: bag b has the keys from
         offsets[b] to offsets[b + 1], the last one all that follow. Two dimensions: each row is a bag.
     per_sample_weights: in the mode "sum" a factor for each key.
-    mode: "sum" or "mean". An empty bag is 0.
+    mode: "mean" or "sum". An empty bag is 0.
+    padding_idx: a key that has no row and counts in no bag.
+    include_last_offset: the offsets end with the number of keys.
     trainer: may be left out if the module is part of the trainer's model.
     """
 
-    def __init__(self, trainer: Optional[Trainer] = None, *, table: str, dim: int, mode: str = "sum") -> None:
-        super().__init__(trainer, table, dim)
+    def __init__(
+        self,
+        trainer: Optional[Trainer] = None,
+        *,
+        table: str,
+        dim: int,
+        mode: str = "mean",
+        padding_idx: Optional[int] = None,
+        include_last_offset: bool = False,
+    ) -> None:
+        super().__init__(trainer, table, dim, padding_idx)
         if mode not in ("sum", "mean"):
-            raise ProgramError(f'EmbeddingBag of table {table}: mode is {mode!r}; it must be "sum" or "mean"')
+            raise ProgramError(f'EmbeddingBag of table {table}: mode is {mode!r}; it must be "mean" or "sum"')
         self.mode = mode
+        self.include_last_offset = include_last_offset
 
     def forward(self, keys: Any, offsets: Any = None, per_sample_weights: Any = None) -> Any:
-        rows, places = self._find(keys)
+        found = self._rows_for(keys)
         self._check_offsets(keys, offsets)
         if per_sample_weights is not None:
             self._check_weights(keys, per_sample_weights)
+        if offsets is not None and self.include_last_offset:
+            offsets = offsets[:-1]
+        if self.padding_idx is not None and keys.numel():
+            keys, offsets, per_sample_weights = self._without_padding(keys, offsets, per_sample_weights)
+        rows, places = found.find(self.table, keys)
         if keys.dim() == 2 and keys.numel() == 0:  # Bags without keys.
             return rows.sum() * 0 + torch.zeros(keys.shape[0], self.dim, device=rows.device)
         if offsets is not None:
             offsets = offsets.to(places.device, torch.int64)
         return F.embedding_bag(places, rows, offsets, mode=self.mode, per_sample_weights=per_sample_weights)
+
+    def _without_padding(self, keys: Any, offsets: Any, weights: Any) -> tuple[Any, Any, Any]:
+        """Returns the bags without keys that have no row, in one dimension."""
+        has_row = ~self._is_padding(keys)
+        if offsets is None:
+            offsets = torch.arange(len(keys), device=keys.device) * keys.shape[1]
+        kept_before = F.pad(has_row.reshape(-1).cumsum(0), (1, 0))
+        offsets = kept_before[offsets.to(keys.device, torch.int64)]
+        return keys[has_row], offsets, None if weights is None else weights[has_row.to(weights.device)]
 
     def _check_offsets(self, keys: Any, offsets: Any) -> None:
         where = f"EmbeddingBag of table {self.table}"
@@ -233,8 +279,13 @@ class EmbeddingBag(_TableModule):
         if offsets is None:
             raise ProgramError(f"{where}: keys of 1 dimension need offsets, which say where each bag begins")
         good = isinstance(offsets, torch.Tensor) and offsets.dim() == 1 and offsets.dtype in (torch.int32, torch.int64)
-        if not good or len(offsets) == 0:
+        if not good or len(offsets) < 1 + self.include_last_offset:
             raise ProgramError(f"{where}: offsets must be an int64 tensor of 1 dimension with at least one bag")
+        if self.include_last_offset and int(offsets[-1]) != len(keys):
+            raise ProgramError(
+                f"{where}: include_last_offset says that the offsets end with the number of keys, {len(keys)}, but the "
+                f"last one is {int(offsets[-1])}"
+            )
         if int(offsets[0]) != 0 or bool((offsets[1:] < offsets[:-1]).any()) or int(offsets[-1]) > len(keys):
             raise ProgramError(
                 f"{where}: the offsets do not fit the {len(keys)} keys; they begin with 0, never fall, and are at most "
@@ -249,4 +300,5 @@ class EmbeddingBag(_TableModule):
             raise ProgramError(f"{where}: per_sample_weights must be a float32 tensor of the keys' shape")
 
     def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, mode={self.mode!r}"
+        last = ", include_last_offset=True" if self.include_last_offset else ""
+        return f"{super().extra_repr()}, mode={self.mode!r}{last}"

@@ -284,6 +284,87 @@ def test_a_table_that_a_batch_does_not_need_gets_nothing():
     train(only_dense, scenario)
 
 
+PADDING = 3
+BAGS = [
+    {},
+    {"mode": "sum"},
+    {"padding_idx": PADDING},
+    {"mode": "sum", "padding_idx": PADDING},
+    {"include_last_offset": True},
+    {"include_last_offset": True, "padding_idx": PADDING},
+]
+
+
+def compare_with_plain(options, arguments_of, ours=shoal.torch.EmbeddingBag, plain=nn.EmbeddingBag):
+    """Results and gradients are those of a plain module with the same options; a key of padding is not looked up."""
+    gradients, used = [], set()
+
+    def body(trainer, net, batch):
+        keys = batch[0].clone()
+        keys[-1] = PADDING
+        arguments = arguments_of(keys)
+        used.update(keys.reshape(-1).tolist())
+        reference = plain(9, DIM, **options)
+        rows = [row_of("item", key, DIM) * (options.get("padding_idx") != key) for key in range(9)]
+        reference.weight = nn.Parameter(torch.from_numpy(np.stack(rows)))
+        expected = reference(*arguments)
+        result = ours(trainer, table="item", dim=DIM, **options)(*arguments)
+        torch.testing.assert_close(result, expected)
+        factors = torch.arange(1.0, 1 + expected.numel()).reshape(expected.shape)
+        (expected * factors).sum().backward()
+        gradients.append(reference.weight.grad)
+        trainer.step((result * factors).sum())
+
+    def scenario(fake, values):
+        rows = fake.train(values, INDICES).rows["item"]
+        assert PADDING in used
+        assert set(rows) == used - {options.get("padding_idx")}
+        for key, row in rows.items():
+            np.testing.assert_allclose(row, gradients[0][key], rtol=1e-5)
+
+    train(body, scenario)
+
+
+@pytest.mark.parametrize("options", BAGS)
+def test_bags_with_options_are_those_of_plain_pytorch(options):
+    def flat(keys):
+        ends = [keys.numel()] if options.get("include_last_offset") else []
+        return keys.reshape(-1), torch.tensor([0, 2, 2, 11, 21, *ends])  # The last bag has padding only.
+
+    compare_with_plain(options, flat)
+    if "include_last_offset" not in options:
+        compare_with_plain(options, lambda keys: (keys,))
+    if options.get("mode") == "sum":
+        compare_with_plain(options, lambda keys: (keys, None, 0.5 + torch.arange(keys.numel()).reshape(keys.shape) / 9))
+
+
+@pytest.mark.parametrize("options", [{}, {"padding_idx": PADDING}])
+def test_an_embedding_with_padding_is_that_of_plain_pytorch(options):
+    for shape in ((8, 3), (-1,)):
+        compare_with_plain(
+            options, lambda keys, shape=shape: (keys.reshape(shape),), shoal.torch.Embedding, nn.Embedding
+        )
+
+
+@pytest.mark.parametrize("padding", [-2, 2**64 - 2])
+def test_padding_is_a_key_with_the_same_bits_and_needs_no_look_up(padding):
+    def body(trainer, net, batch):
+        options = {"table": "word", "dim": DIM, "padding_idx": padding}
+        keys = torch.full((2, 3), -2)
+        assert not shoal.torch.Embedding(trainer, **options)(keys).detach().any()
+        bag = shoal.torch.EmbeddingBag(trainer, **options)
+        for empty in (bag(keys), bag(keys.reshape(-1), torch.tensor([0, 1])), bag(keys[:, :0])):
+            assert empty.shape == (2, DIM)
+            assert not empty.detach().any()
+        assert bag(keys[:0]).shape == (0, DIM)
+        trainer.step(bag(torch.tensor([[-2, 1], [-2, -2]])).sum())
+
+    def scenario(fake, values):
+        assert fake.train(values, INDICES).look_ups == [{"word": [1]}]
+
+    train(body, scenario)
+
+
 def test_empty_bags_are_zero():
     def body(trainer, net, batch):
         none = torch.zeros(0, dtype=torch.int64)
@@ -334,6 +415,8 @@ def test_a_batch_that_is_computed_twice_looks_up_once():
 def test_a_module_is_copied_and_shown_without_its_trainer():
     bag = shoal.torch.EmbeddingBag(table="item", dim=3, mode="mean")
     assert repr(bag) == "EmbeddingBag(table='item', dim=3, mode='mean')"
+    padded = shoal.torch.EmbeddingBag(table="item", dim=3, padding_idx=0, include_last_offset=True)
+    assert repr(padded).endswith("dim=3, padding_idx=0, mode='mean', include_last_offset=True)")
     assert not list(bag.parameters())
     assert copy.deepcopy(bag)._trainer is None
     assert pickle.loads(pickle.dumps(bag)).mode == "mean"
@@ -348,6 +431,10 @@ USED = {
     "offsets that begin late": (lambda net: net.first(K, K[1:3]), "the offsets do not fit the 6 keys; they begin"),
     "offsets that fall": (lambda net: net.first(K, torch.tensor([0, 3, 2])), "the offsets do not fit the 6 keys"),
     "offsets behind the keys": (lambda net: net.first(K, torch.tensor([0, 7])), "the offsets do not fit the 6 keys"),
+    "offsets that end early": (
+        lambda net: bag(trainer=net.first._trainer, include_last_offset=True)(K, torch.tensor([0, 5])),
+        "include_last_offset says that the offsets end with the number of keys, 6, but the last one is 5",
+    ),
     "no bag": (lambda net: net.first(K, K[:0]), "an int64 tensor of 1 dimension with at least one bag"),
     "float offsets": (lambda net: net.first(K, K[:1].float()), "offsets must be an int64 tensor"),
     "three dimensions": (lambda net: net.first(K.reshape(1, 2, 3)), "the keys have 3 dimensions"),
@@ -393,7 +480,9 @@ MADE = {
         lambda: bag(table="user"),
         "the trainer has no table 'user' (it has item, word); Trainer(…, tables=[shoal.Table('user', dim=4)]) declares",
     ),
-    "a maximum": (lambda: bag(mode="max"), 'EmbeddingBag of table item: mode is \'max\'; it must be "sum" or "mean"'),
+    "a maximum": (lambda: bag(mode="max"), 'EmbeddingBag of table item: mode is \'max\'; it must be "mean" or "sum"'),
+    "padding that is no key": (lambda: bag(padding_idx=2**64), "padding_idx is 18446744073709551616; it must be a key"),
+    "padding that is a truth value": (lambda: bag(padding_idx=True), "padding_idx is True; it must be a key"),
     "no dim": (lambda: bag(dim=0), "EmbeddingBag: dim is 0; it must be a whole number from 1 to 4096"),
     "a table as an object": (
         lambda: bag(table=TABLES[0]),
