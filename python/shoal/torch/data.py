@@ -56,6 +56,11 @@ def check_data_set(data: Any, what: str) -> None:
         raise ProgramError(f"{what} is empty")
 
 
+def check_count(name: str, value: Any, low: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < low:
+        raise ProgramError(f"{name} is {value!r}; it must be a whole number from {low}")
+
+
 def fingerprint(data: Any) -> int:
     """Tells data sets apart as far as that is cheap: the length and the type; of tensors the content.
 
@@ -259,9 +264,8 @@ class Source:
         reads_ahead: bool = False,
     ) -> None:
         """reads_ahead: read_ahead() will be called."""
-        for name, value, low in (("num_workers", num_workers, 0), ("prefetch_factor", prefetch_factor, 1)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < low:
-                raise ProgramError(f"{name} is {value!r}; it must be a whole number from {low}")
+        check_count("num_workers", num_workers, 0)
+        check_count("prefetch_factor", prefetch_factor, 1)
         self._train = Reader(data, collate)
         self._test = Reader(test, collate) if test is not None else None
         self._num_workers = num_workers
@@ -287,10 +291,14 @@ class Source:
         """Other examples in place of a training batch's, read at once."""
         return self._train.read_now(indices, data_seed(worker.seed, "train", work.epoch, work.index))
 
+    def get_test(self, worker: Worker, work: Work, at: int) -> Any:
+        """The examples of a piece of the test data, which begins there in its block."""
+        assert self._test is not None
+        seed = data_seed(worker.seed, work.kind, work.epoch, work.index) + at
+        return self._test.read_now(work.indices, seed % (1 << 64))
+
     def get(self, worker: Worker, work: Work) -> Any:
-        if not work.is_training:
-            assert self._test is not None
-            return self._test.read_now(work.indices, data_seed(worker.seed, work.kind, work.epoch, work.index))
+        """The examples of a training batch."""
         self._take_announcements(worker)
         key = work.epoch, work.index
         while key in self._announced:  # Those that were announced before it come no more.

@@ -45,7 +45,6 @@ class BatchRows:
         if work is not self._work:
             self._work = work
             self._parts = {name: [] for name in self._tables}
-        self.zero_grad()  # check_determinism() computes a batch again.
 
     def zero_grad(self) -> None:
         for parts in self._parts.values():

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import itertools
-import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
 
@@ -35,6 +33,7 @@ from shoal.torch.model import (
 )
 from shoal.torch.modes import Modes, check_training_modes
 from shoal.torch.rehearsal import Rehearsal
+from shoal.torch.settings import computation_of, number_in, set_threads
 from shoal.torch.tables import BatchRows, _TableModule, different
 from shoal.torch.values import array_of, losses_of, mean_of
 from shoal.worker import Variable, Work, Worker
@@ -126,6 +125,7 @@ class Trainer:
         epochs: Optional[int] = None,
         *,
         test: Any = None,
+        test_batch_size: Optional[int] = None,
         max_steps: Optional[int] = None,
         num_workers: int = 0,
         prefetch_factor: int = 2,
@@ -134,9 +134,12 @@ class Trainer:
         data_fingerprint: Optional[int] = None,
         **loader_options: Any,
     ) -> Iterator[Any]:
-        """Yields the batches that this worker computes, and blocks of the test data to evaluate, until the run is over.
+        """Yields the batches that this worker computes, and pieces of the test data to evaluate, until the run is over.
 
-        train, test: map-style data sets. num_workers: processes that read ahead. loader_options: of DataLoader,
+        train, test: map-style data sets.
+        test_batch_size: the examples of a piece of the test data; None: the run's batch size. No piece is larger than
+            data.evaluation_block of the run (500), because a worker gets the test data in blocks of so many examples.
+        num_workers: processes that read ahead. loader_options: of DataLoader,
             such as pin_memory, timeout and worker_init_fn; they are for these processes, and refused without them.
         keys: returns for a batch the keys of all its look-ups, {table: keys, or a list of keys}. Their rows are there
             when the batch is yielded, and the rows of the next batch are asked for together with its parameters.
@@ -159,6 +162,9 @@ class Trainer:
         check_training_modes(self._models)
         reads_ahead = keys is not None
         source = data.Source(train, test, num_workers, prefetch_factor, collate_fn, loader_options, reads_ahead)
+        if test_batch_size is not None:
+            data.check_count("test_batch_size", test_batch_size, 1)
+        self._piece_size = test_batch_size or number_in(self._worker.run_file, "batch_size") or batch_size
         self._source, self._keys_of = source, keys
         fingerprint = data.fingerprint(train) if data_fingerprint is None else data_fingerprint
         self._declare(
@@ -170,14 +176,35 @@ class Trainer:
             for work in self._worker:
                 if self._rehearses and work.is_training:
                     yield from self._rehearse(work, source)
-                batch = source.get(self._worker, work)
-                self._begin(work)
-                self._look_up_all(work, batch)
-                with torch.set_grad_enabled(work.is_training or not self._runs_backward):
-                    yield batch
-                if not work.is_done:
-                    raise ProgramError(f"{work} ended without trainer.step(loss); call it once for every batch")
+                if work.is_training:
+                    batch = source.get(self._worker, work)
+                    self._begin(work)
+                    yield from self._offer(work, batch)
+                else:
+                    yield from self._evaluate(work, source)
             source.stop()
+
+    def _evaluate(self, work: Work, source: data.Source) -> Iterator[Any]:
+        """Yields a block of the test data in pieces; what is reported of them adds up to the result of the block."""
+        indices, seed = work.indices, work.seed
+        size = self._piece_size or len(indices)
+        for at in range(0, len(indices), size):
+            self._is_last_piece = at + size >= len(indices)
+            work.indices, work.seed = indices[at : at + size], (seed + at) % (1 << 64)
+            batch = source.get_test(self._worker, work, at)
+            if at == 0:
+                self._begin(work)
+            else:
+                self._begin_piece(work)
+            yield from self._offer(work, batch)
+
+    def _offer(self, work: Work, batch: Any) -> Iterator[Any]:
+        """Yields a batch or a piece, which has begun, and checks that it ends with a step."""
+        self._look_up_all(work, batch)
+        with torch.set_grad_enabled(work.is_training or not self._runs_backward):
+            yield batch
+        if not self._has_stepped:
+            raise ProgramError(f"{work} ended without trainer.step(loss); call it once for every batch")
 
     def step(self, loss: Loss = None, **metrics: Any) -> None:
         """Ends the batch: runs the backward pass and contributes the gradients; in an evaluation it only reports.
@@ -205,6 +232,7 @@ class Trainer:
             self._add(loss, size - self._covered, metrics, may_have_run=self._covered == 0)
         else:
             self._add_metrics(metrics, size)
+        self._has_stepped = True
         if self._rehearsal is not None and self._rehearsal.is_running:
             self._rehearsal.keep(self._gradients(), self._loss_sum)
             return
@@ -217,6 +245,8 @@ class Trainer:
                     self._buffer_check.forget_values()
         else:
             self._buffer_check.check()
+            if not self._is_last_piece:
+                return
         work.done(self._loss_sum, metrics=self._sums)
         if self._rehearsal is not None and work.is_training:
             self._rehearsal.compare(work, self._loss_sum)
@@ -349,7 +379,6 @@ class Trainer:
         if not self._is_first:  # The program may have changed one after step().
             self._buffer_check.check()
         self._work = work
-        self._covered = 0
         self._loss_sum = 0.0
         self._sums: dict[str, Value] = {}
         self._fired: dict[str, int] = {}
@@ -360,16 +389,23 @@ class Trainer:
         if self._is_first:
             self._buffer_check.remember()
         self._is_first = False
+        torch.clear_autocast_cache()
+        self._begin_piece(work)
+
+    def _begin_piece(self, work: Work) -> None:
+        """Begins a batch or a piece of a block, with the parameters and buffers that are there."""
+        self._covered = 0
+        self._has_stepped = False
         for parameter in self._parameters.values():
             parameter.grad = None
+        self._rows.zero_grad()
         self._modes.set(work.is_training)
-        torch.clear_autocast_cache()
         data.seed_all(work.seed)
 
     def _open(self, what: str) -> Work:
         if self._work is None:
             raise ProgramError(f"trainer.{what} is for the body of: for batch in trainer.batches(…)")
-        if self._work.is_done:
+        if self._has_stepped:
             raise ProgramError(f"trainer.{what} is called for {self._work} after step()")
         return self._work
 
@@ -535,17 +571,3 @@ _OPTIONS_OF_BATCHES = [
     name for name, option in inspect.signature(Trainer.batches).parameters.items()
     if name != "self" and option.kind is not option.VAR_KEYWORD
 ]  # fmt: skip
-
-
-def computation_of(device: Any) -> str:
-    """Names what the bytes of results depend on: equal programs on other processors round in other places."""
-    is_gpu = device.type == "cuda"
-    processor = torch.cuda.get_device_name(device) if is_gpu else torch.backends.cpu.get_cpu_capability()
-    return f"torch {torch.__version__} {device.type} {processor} threads {torch.get_num_threads()}"
-
-
-def set_threads(run_file: str) -> None:
-    """Sets the compute threads to the run's (--threads), so that workers share a machine and have the same bytes."""
-    if "OMP_NUM_THREADS" not in os.environ:
-        found = re.search(r"^\s*threads:\s*(\d+)", run_file, re.MULTILINE)
-        torch.set_num_threads(int(found.group(1)) if found else 1)

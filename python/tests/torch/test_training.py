@@ -336,7 +336,9 @@ def test_batch_norm_contributes_its_statistics_and_counts_steps():
             model_loss.append(result.loss / N)
 
     model_loss = []
-    values, _, declared = play(program(model, optimizer, body), drive(6, 1, 8, optimizer, evaluate))
+    whole = {"test_batch_size": N}
+    run = program(model, optimizer, body, batches=whole)
+    values, _, declared = play(run, drive(6, 1, 8, optimizer, evaluate))
     plain(reference, torch.optim.SGD(reference.parameters(), 0.1, momentum=0.9), 5, 8)
     reference.eval()
     assert model_loss[0] == pytest.approx(F.cross_entropy(reference(X), LABELS).item(), abs=1e-5)
