@@ -110,13 +110,13 @@ class Trainer:
 
     @property
     def training(self) -> bool:
-        """True if the current batch is one to train with."""
-        return self._open("training").is_training
+        """True if the current batch is one to train with; the same after its step()."""
+        return self._current("training").is_training
 
     @property
     def work(self) -> Work:
-        """The current batch: its step, epoch, index, indices and seed."""
-        return self._open("work")
+        """The current batch: its step, epoch, index, indices and seed; the same after its step()."""
+        return self._current("work")
 
     def batches(
         self,
@@ -402,12 +402,16 @@ class Trainer:
         self._modes.set(work.is_training)
         data.seed_all(work.seed)
 
-    def _open(self, what: str) -> Work:
+    def _current(self, what: str) -> Work:
         if self._work is None:
             raise ProgramError(f"trainer.{what} is for the body of: for batch in trainer.batches(…)")
-        if self._has_stepped:
-            raise ProgramError(f"trainer.{what} is called for {self._work} after step()")
         return self._work
+
+    def _open(self, what: str) -> Work:
+        work = self._current(what)
+        if self._has_stepped:
+            raise ProgramError(f"trainer.{what} is called for {work} after step()")
+        return work
 
     def _add(self, loss: Loss, examples: int, metrics: dict[str, Any], may_have_run: bool) -> None:
         """Adds a loss over `examples` examples, and runs its backward pass if the program has not."""

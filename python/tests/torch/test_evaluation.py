@@ -189,3 +189,22 @@ def test_every_piece_has_one_step(body, message):
 def test_a_size_of_pieces_is_a_whole_number(size):
     with pytest.raises(shoal.ProgramError, match=f"test_batch_size is {size}; it must be a whole number from 1"):
         evaluate(usual, lambda fake, values: None, test_batch_size=size)
+
+
+def test_a_batch_is_known_behind_its_step_and_in_the_loop_only():
+    seen, trainers = [], []
+
+    def body(trainer, model, batch):
+        usual(trainer, model, batch)
+        seen.append((trainer.training, trainer.work.index, len(trainer.work.indices)))
+        trainers[:] = [trainer]
+
+    def scenario(fake, values):
+        fake.train(values, range(8), index=3)
+        fake.evaluate(values, range(6), index=4)
+
+    evaluate(body, scenario)
+    assert seen == [(True, 3, 8), (False, 4, 4), (False, 4, 2)]
+    for name in ("training", "work"):
+        with pytest.raises(shoal.ProgramError, match=f"trainer.{name} is for the body of"):
+            getattr(trainers[0], name)
