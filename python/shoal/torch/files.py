@@ -26,7 +26,7 @@ def load(run: Union[Run, str, os.PathLike[str]], model: Models) -> None:
     wanted = {
         entry.name: entry.tensor
         for entry in tensors_of(named_models(model))
-        if entry.kind not in ("constant", "counter")
+        if entry.kind not in ("constant", "counter") or entry.name in values
     }
     missing = [name for name in wanted if name not in values]
     unknown = [name for name in values if name not in wanted]

@@ -20,7 +20,7 @@ Models = Union[nn.Module, Sequence[nn.Module], Mapping[str, nn.Module]]
 @dataclass
 class Entry:
     """kind: "parameter", "statistic" (a buffer that batches change), "fixed" (a float32 buffer that stays), "counter"
-    (num_batches_tracked), "constant" (a buffer of another type, which is not a variable)."""
+    (num_batches_tracked), "constant" (a buffer that cannot be a variable, as of another type)."""
 
     name: str
     kind: str
@@ -89,7 +89,17 @@ def _kind_of_buffer(module: nn.Module, attribute: str, buffer: Any, is_statistic
         return "counter"
     if buffer.dtype != torch.float32:
         return "constant"
-    return "statistic" if is_statistic or (is_norm and attribute.startswith("running_")) else "fixed"
+    if is_statistic or (is_norm and attribute.startswith("running_")):
+        return "statistic"
+    return "fixed" if _can_be_variable(buffer) else "constant"
+
+
+def _can_be_variable(buffer: Any) -> bool:
+    """A variable is dense and finite, and each of its elements has a place of its own."""
+    if not _has_plain_values(buffer) or not buffer.numel():
+        return False
+    is_expanded = any(size > 1 and stride == 0 for size, stride in zip(buffer.shape, buffer.stride()))
+    return not is_expanded and bool(torch.isfinite(buffer).all())
 
 
 def check_entries(entries: Sequence[Entry], statistics: Sequence[str], has_tables: bool = False) -> Any:
@@ -125,9 +135,10 @@ def check_entries(entries: Sequence[Entry], statistics: Sequence[str], has_table
         if name not in names:
             raise ProgramError(f"statistics names {name!r}, which is not a buffer of the model")
     for entry in entries:
-        if entry.name in statistics and entry.kind != "statistic":
+        if entry.name in statistics and (entry.kind != "statistic" or not _can_be_variable(entry.tensor)):
             raise ProgramError(
-                f"statistics names {entry.name}, a {entry.kind} of {entry.tensor.dtype}; it must be float32"
+                f"statistics names {entry.name}, a {entry.kind} of {entry.tensor.dtype}; it must be float32, dense and "
+                "finite, with memory of its own"
             )
     return devices.pop()
 
@@ -239,6 +250,12 @@ def why_not_changed(entry: Entry) -> str:
     """Returns the error of a batch that changes a buffer which is not a statistic."""
     if entry.kind == "fixed":
         return f"the buffer {entry.name} changes with a batch; name it: Trainer(…, statistics=[{entry.name!r}])"
+    if entry.tensor.dtype == torch.float32:
+        return (
+            f"the buffer {entry.name} changes with a batch, but it is sparse, empty, expanded or not finite, so it is "
+            "no variable; give it dense and finite values of its own at first, and name it: "
+            f"Trainer(…, statistics=[{entry.name!r}])"
+        )
     return (
         f"the buffer {entry.name} ({entry.tensor.dtype}) changes with a batch; only float32 buffers can, as "
         "variables; derive it from trainer.work.step instead"

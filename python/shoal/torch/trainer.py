@@ -347,7 +347,7 @@ class Trainer:
         self._values, self._targets = sets
         self._parameters = {e.name: e.tensor for e in self._entries if e.kind == "parameter"}
         self._trained = {name: p for name, p in self._parameters.items() if p.requires_grad}
-        self._buffers = [e for e in self._entries if e.kind != "parameter"]
+        self._buffers = [e for e in self._entries if e.kind not in ("parameter", "constant")]
         self._memory = make_memory(device, self._parameters, self._values, self._targets, self._streams)
 
     @contextlib.contextmanager
