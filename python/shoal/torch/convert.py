@@ -159,7 +159,7 @@ def _groups_of(optimizer: torch.optim.Optimizer, name: str, model: Optional[Mode
                 "not known; give the model too: from_torch(optimizer, model)"
             )
         return trained[:1]
-    entries = [entry for entry in tensors_of(named_models(model)) if entry.kind == "parameter"]
+    entries = [entry for entry in tensors_of(named_models(model)) if entry.is_parameter]
     names = {id(entry.tensor): entry.name for entry in entries}
     for number, group in enumerate(every):
         for parameter in group.options["params"]:

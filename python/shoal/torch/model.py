@@ -20,13 +20,23 @@ Models = Union[nn.Module, Sequence[nn.Module], Mapping[str, nn.Module]]
 @dataclass
 class Entry:
     """kind: "parameter", "statistic" (a buffer that batches change), "fixed" (a float32 buffer that stays), "counter"
-    (num_batches_tracked), "constant" (a buffer that cannot be a variable, as of another type)."""
+    (num_batches_tracked), "constant" (a buffer that cannot be a variable, as of another type, or a frozen parameter of
+    another type)."""
 
     name: str
     kind: str
     tensor: Any
     owner: nn.Module
     attribute: str
+
+    @property
+    def is_parameter(self) -> bool:
+        return self.attribute in self.owner._parameters
+
+    @property
+    def current(self) -> Any:
+        """What the module has in the place of the tensor now."""
+        return self.owner._parameters.get(self.attribute, self.owner._buffers.get(self.attribute))
 
 
 def named_models(model: Models) -> dict[str, nn.Module]:
@@ -74,7 +84,8 @@ def tensors_of(models: Mapping[str, nn.Module], statistics: Sequence[str] = ()) 
             for attribute, parameter in module._parameters.items():
                 if parameter is not None and id(parameter) not in seen:
                     seen.add(id(parameter))
-                    yield Entry(base + attribute, "parameter", parameter, module, attribute)
+                    kind = "parameter" if parameter.requires_grad or parameter.dtype == torch.float32 else "constant"
+                    yield Entry(base + attribute, kind, parameter, module, attribute)
             for attribute, buffer in module._buffers.items():
                 if buffer is None or id(buffer) in seen or attribute in module._non_persistent_buffers_set:
                     continue
@@ -104,7 +115,7 @@ def _can_be_variable(buffer: Any) -> bool:
 
 def check_entries(entries: Sequence[Entry], statistics: Sequence[str], has_tables: bool = False) -> Any:
     """Checks that the tensors can be variables; returns the device of the parameters, or the CPU if there are none."""
-    parameters = [entry for entry in entries if entry.kind == "parameter"]
+    parameters = [entry for entry in entries if entry.is_parameter]
     if not parameters and not has_tables:
         raise ProgramError("the model has no parameters")
     for entry in parameters:
@@ -115,17 +126,22 @@ def check_entries(entries: Sequence[Entry], statistics: Sequence[str], has_table
             )
         if tensor.is_meta:
             raise ProgramError(f"the parameter {entry.name} is on the device meta; give it values: model.to_empty(…)")
-        if tensor.dtype != torch.float32:
+        if entry.kind == "parameter" and tensor.is_complex():
             raise ProgramError(
-                f"the parameter {entry.name} is {tensor.dtype}; parameters are float32: model.float(), and "
-                "torch.autocast for computation in half precision"
+                f"the parameter {entry.name} is {tensor.dtype}; parameters that are trained are float32: make "
+                "torch.view_as_real(…) of it the parameter, and use torch.view_as_complex(…) in forward()"
+            )
+        if entry.kind == "parameter" and tensor.dtype != torch.float32:
+            raise ProgramError(
+                f"the parameter {entry.name} is {tensor.dtype}; parameters are float32 if they are trained: "
+                "model.float(), and torch.autocast for computation in half precision, or requires_grad_(False)"
             )
         if isinstance(entry.owner, (nn.Embedding, nn.EmbeddingBag)) and entry.owner.max_norm is not None:
             raise ProgramError(
                 f"{entry.name} has max_norm={entry.owner.max_norm:g}, so the forward pass would change the parameter, "
                 "which belongs to the run; leave max_norm out and scale the rows that it returns"
             )
-    _check_memory(parameters)
+    _check_memory([entry for entry in parameters if entry.kind == "parameter"])
     devices = {entry.tensor.device for entry in parameters} or {torch.device("cpu")}
     if len(devices) > 1:
         several = ", ".join(sorted(map(str, devices)))
@@ -165,7 +181,7 @@ def _check_memory(parameters: Sequence[Entry]) -> None:
 
 
 def describe_constants(entries: Sequence[Entry]) -> str:
-    """Returns a hash of the buffers that are not variables, with names of them; all workers must have the same."""
+    """Returns a hash of the constants, with names of them; all workers must have the same."""
     constants = [entry for entry in entries if entry.kind == "constant" and _has_plain_values(entry.tensor)]
     if not constants:
         return ""
@@ -174,14 +190,15 @@ def describe_constants(entries: Sequence[Entry]) -> str:
         raw = _bytes_of(entry.tensor.cpu()).numpy().tobytes()
         value = zlib.crc32(raw, zlib.crc32(entry.name.encode(), value))
     names = ", ".join(entry.name for entry in constants[:3]) + (", …" if len(constants) > 3 else "")
-    return f" buffers {names} {value:08x}"
+    kind = "frozen" if any(entry.is_parameter for entry in constants) else "buffers"
+    return f" {kind} {names} {value:08x}"
 
 
 _COMPARED_BYTES = 256 << 20  # Larger buffers are not copied to be compared.
 
 
 class BufferCheck:
-    """Finds buffers that change although they are not variables that batches change.
+    """Finds buffers and constants that change although they are not variables that batches change.
 
     Writes through buffer.data leave no trace but the values, which are compared until forget_values().
     """
@@ -205,18 +222,19 @@ class BufferCheck:
         self._values = {}
 
     def check(self) -> None:
-        """Raises ProgramError for a buffer that was replaced or has changed."""
+        """Raises ProgramError for one that was replaced or has changed."""
         for entry in self._entries:
-            current: Any = entry.owner._buffers.get(entry.attribute)
-            if current is not entry.tensor:
+            if entry.current is not entry.tensor:
                 raise ProgramError(
                     f"the buffer {entry.name} was replaced by another tensor; write into it: buffer.copy_(…)"
+                    if not entry.is_parameter
+                    else f"the parameter {entry.name} was replaced; change models before trainer.batches() begins"
                 )
         for entry in self._fixed:
             before = self._values.get(entry.name)
-            if entry.tensor._version != self._versions[entry.name] or (
-                before is not None and not _is_equal(entry.tensor, before)
-            ):
+            has_changed = before is not None and not _is_equal(entry.tensor, before)
+            is_thawed = entry.tensor.requires_grad and entry.is_parameter
+            if has_changed or is_thawed or entry.tensor._version != self._versions[entry.name]:
                 raise ProgramError(why_not_changed(entry))
 
 
@@ -250,6 +268,11 @@ def why_not_changed(entry: Entry) -> str:
     """Returns the error of a batch that changes a buffer which is not a statistic."""
     if entry.kind == "fixed":
         return f"the buffer {entry.name} changes with a batch; name it: Trainer(…, statistics=[{entry.name!r}])"
+    if entry.is_parameter:
+        return (
+            f"the parameter {entry.name} ({entry.tensor.dtype}) is frozen and has changed, or it is frozen no more, "
+            "which the run does not see; leave it as it is while trainer.batches() runs"
+        )
     if entry.tensor.dtype == torch.float32:
         return (
             f"the buffer {entry.name} changes with a batch, but it is sparse, empty, expanded or not finite, so it is "

@@ -6,7 +6,7 @@ import torch
 from fake_worker import play
 from test_guard import refusal
 from test_safetensors import write
-from test_training import drive, mlp, program
+from test_training import drive, mlp, plain, program
 from torch import nn
 
 import shoal
@@ -76,3 +76,106 @@ def test_a_buffer_that_is_not_finite_and_changes_is_refused():
     assert "the buffer extra changes with a batch, but it is sparse, empty, expanded or not finite" in text
     text = refusal(lambda: With(torch.eye(3).to_sparse()), statistics=["extra"])
     assert "statistics names extra, a statistic of torch.float32; it must be float32, dense and finite" in text
+
+
+def frozen(dtype):
+    return nn.Parameter(torch.ones(3, 2).to(dtype), requires_grad=False)
+
+
+class Adapted(nn.Module):
+    """A frozen base in bfloat16 beside a part that is trained, as of LoRA."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(2)
+        self.base = nn.Linear(8, 8).bfloat16().requires_grad_(False)
+        self.part = nn.Linear(8, 8)
+        self.top = nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.top(self.base(x.bfloat16()).float() + self.part(x))
+
+
+def test_a_frozen_base_in_bfloat16_is_no_variable(tmp_path):
+    reference = Adapted()
+    plain(reference, torch.optim.SGD([*reference.part.parameters(), *reference.top.parameters()], 0.1), 10, 8)
+    model = Adapted()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    values, _, declared = play(program(model, optimizer), drive(10, 1, 8, shoal.SGD(0.1)))
+    assert set(values) == {"part.weight", "part.bias", "top.weight", "top.bias"}
+    for name, value in values.items():
+        np.testing.assert_allclose(value, reference.get_parameter(name).detach().numpy(), atol=1e-6)
+    assert " frozen base.weight, base.bias " in declared.computation
+    assert model.base.weight.dtype == torch.bfloat16
+    loaded = Adapted()
+    shoal.torch.load(write(tmp_path / "model.safetensors", values), loaded)
+    assert torch.equal(loaded.base.weight, model.base.weight)
+    assert torch.equal(loaded.top.weight, torch.from_numpy(values["top.weight"]))
+
+
+def test_another_base_is_another_program():
+    def text(value):
+        return describe_constants(
+            list(tensors_of(named_models(With(nn.Parameter(value * frozen(torch.bfloat16), requires_grad=False)))))
+        )
+
+    assert text(1) != text(2)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int64, torch.float64, torch.complex64, torch.bool])
+def test_a_frozen_parameter_of_any_type_stays_with_the_program(dtype):
+    model = With(frozen(dtype))
+    _, _, declared = play(program(model, shoal.SGD(0.1)), drive(2, 1, 8, shoal.SGD(0.1)))
+    assert "extra" not in {variable for variable, _, _ in declared.variables}
+    assert torch.equal(model.extra, frozen(dtype))
+
+
+def test_the_values_of_a_run_are_those_of_a_base_that_is_frozen_in_bfloat16_later(tmp_path):
+    values = {n: t.detach().float().numpy() + 1 for n, t in Adapted().state_dict().items()}
+    loaded = Adapted()
+    shoal.torch.load(write(tmp_path / "model.safetensors", values), loaded)
+    assert torch.equal(loaded.base.weight, torch.from_numpy(values["base.weight"]).bfloat16())
+
+
+def add(module):
+    with torch.no_grad():
+        module.extra.add_(1)
+
+
+def add_to_data(module):
+    module.extra.data.add_(1)
+
+
+def thaw(module):
+    module.extra.requires_grad_()
+
+
+def replace(module):
+    module.extra = frozen(torch.bfloat16)
+
+
+CHANGED = "the parameter extra (torch.bfloat16) is frozen and has changed, or it is frozen no more"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (add, CHANGED),
+        (add_to_data, CHANGED),
+        (thaw, CHANGED),
+        (replace, "the parameter extra was replaced; change models before trainer.batches() begins"),
+    ],
+)
+def test_a_frozen_parameter_that_changes_is_refused(change, message):
+    assert message in refusal(lambda: With(frozen(torch.bfloat16), change))
+
+
+def test_a_trained_parameter_of_another_type_is_refused_with_its_remedy():
+    text = refusal(lambda: With(nn.Parameter(torch.ones(2, dtype=torch.complex64))))
+    assert (
+        "the parameter extra is torch.complex64; parameters that are trained are float32: make torch.view_as_" in text
+    )
+    text = refusal(lambda: With(nn.Parameter(torch.ones(2).bfloat16())))
+    assert "the parameter extra is torch.bfloat16; parameters are float32 if they are trained" in text
+    assert "or requires_grad_(False)" in text
+    assert "none of the variables is trainable" in refusal(lambda: mlp().bfloat16().requires_grad_(False))
