@@ -245,7 +245,7 @@ class Pipeline:
         key, batch = next(self._results)
         self._inside.popleft()
         if key is not None:
-            self._ready[key] = batch
+            self._ready[tuple(key)] = batch  # With pin_memory, older versions of PyTorch make lists of tuples.
             while len(self._ready) > self._limit:  # Announced, and never asked for.
                 self._ready.popitem(last=False)
 

@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 import shoal
 import shoal.torch
 from shoal.errors import describe
-from shoal.torch.data import fingerprint, seed_all
+from shoal.torch.data import Reader, fingerprint, seed_all
 
 
 class Numbers(Dataset):
@@ -81,6 +81,18 @@ def test_processes_read_what_is_announced_with_the_same_bytes(context):
     readers = [entry[4] for entry in ahead if entry[0] == "train"]
     assert all(os.getpid() not in pids for pids in readers)
     assert len(set.union(*readers)) == 2
+
+
+def test_readers_may_return_lists_as_pinned_memory_once_made_them(monkeypatch):
+    class Lists(Reader):
+        def __getitems__(self, request):
+            key, batch = super().__getitems__(request)
+            return [key and [*key], batch]
+
+    seen = []
+    monkeypatch.setattr("shoal.torch.data.Reader", Lists)
+    play(collect(seen, num_workers=2), scenario)
+    assert [entry[:2] for entry in seen] == ORDER
 
 
 def test_a_program_that_leaves_its_readers_behind_ends_with_them(tmp_path):
