@@ -19,7 +19,7 @@ from typing import Any, Optional
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, IterableDataset, Subset, TensorDataset, default_collate
+from torch.utils.data import DataLoader, IterableDataset, Subset, TensorDataset, default_collate, get_worker_info
 
 from shoal._protocol import Announcement, Indices
 from shoal.errors import ProgramError
@@ -120,25 +120,25 @@ class Reader:
     """Reads and collates one batch; runs in this process or in those of DataLoader."""
 
     def __init__(self, data: Any, collate: Optional[Callable[[Any], Any]]) -> None:
-        self._data = data
+        self.data = data
         self._has_tensors = type(data) is TensorDataset and collate is None
         self._collate = collate or default_collate
 
     def __len__(self) -> int:
-        return len(self._data)
+        return len(self.data)
 
     def __getitems__(self, request: Request) -> tuple[Optional[Key], Any]:
         return request.key, self.read(request) if request else None
 
     def __getitem__(self, index: int) -> Any:  # Only DataLoader's checks need it.
-        return self._data[index]
+        return self.data[index]
 
     def read(self, request: Request) -> Any:
         if self._has_tensors:
             return self.rows(np.array(request))
         seed_all(request.seed)
-        several = getattr(self._data, "__getitems__", None)
-        return self._collate(several(list(request)) if callable(several) else [self._data[i] for i in request])
+        several = getattr(self.data, "__getitems__", None)
+        return self._collate(several(list(request)) if callable(several) else [self.data[i] for i in request])
 
     def read_now(self, indices: Indices, seed: int) -> Any:
         """The same in this process, without a request."""
@@ -150,7 +150,7 @@ class Reader:
         return [
             # Twice as fast as tensor[rows], but it loses memory formats such as channels_last.
             tensor.index_select(0, rows.to(tensor.device)) if tensor.is_contiguous() else tensor[rows]
-            for tensor in self._data.tensors
+            for tensor in self.data.tensors
         ]
 
 
@@ -165,7 +165,7 @@ def _as_read(result: Any) -> Any:
 
 class ReaderStart:
     """Begins a process of DataLoader. It outlives the signals with which schedulers stop a run, as its parent does: the
-    run makes a last checkpoint, and the parent ends it."""
+    run makes a last checkpoint, and the parent ends it. get_worker_info() names the program's data set there."""
 
     def __init__(self, then: Optional[Callable[[int], None]]) -> None:
         self._then = then
@@ -173,6 +173,8 @@ class ReaderStart:
     def __call__(self, number: int) -> None:
         for stop in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(stop, signal.SIG_IGN)
+        info: Any = get_worker_info()
+        object.__setattr__(info, "dataset", info.dataset.data)  # It refuses a plain assignment.
         if self._then is not None:
             self._then(number)
 

@@ -95,6 +95,42 @@ def test_readers_may_return_lists_as_pinned_memory_once_made_them(monkeypatch):
     assert [entry[:2] for entry in seen] == ORDER
 
 
+class Opened(Numbers):
+    """A data set that worker_init_fn opens in each process, as it does with files and connections."""
+
+    number = None
+
+    def __getitem__(self, i):
+        assert torch.utils.data.get_worker_info().dataset is self
+        return torch.tensor(float(i)), self.number
+
+
+def open_data(number):
+    info = torch.utils.data.get_worker_info()
+    assert info.id == number
+    info.dataset.number = number + 100
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_a_reader_knows_the_data_set_of_the_program(context):
+    seen = []
+
+    def program(worker):
+        model = nn.Linear(1, 1)
+        trainer = shoal.torch.Trainer(worker, model)
+        options = {"num_workers": 1, "worker_init_fn": open_data, "multiprocessing_context": context}
+        for batch in trainer.batches(Opened(), batch_size=4, **options):
+            seen.append(batch[1].tolist())
+            trainer.step(model(batch[0][:, None]).mean())
+
+    def short(fake):
+        fake.train(fake.handshake(), [7, 3])
+        fake.finish()
+
+    play(program, short)
+    assert seen == [[100, 100]]
+
+
 def test_a_program_that_leaves_its_readers_behind_ends_with_them(tmp_path):
     program = tmp_path / "train.py"
     program.write_text(
