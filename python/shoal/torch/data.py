@@ -23,6 +23,7 @@ from torch.utils.data import DataLoader, IterableDataset, Subset, TensorDataset,
 
 from shoal._protocol import Announcement, Indices
 from shoal.errors import ProgramError
+from shoal.torch.model import crc32_of
 from shoal.worker import Work, Worker
 
 Key = tuple[int, int]
@@ -74,7 +75,7 @@ def fingerprint(data: Any) -> int:
         value = zlib.crc32(text, value) ^ fingerprint(data.dataset)
     if isinstance(data, TensorDataset):
         for tensor in data.tensors:
-            value = zlib.crc32(np.ascontiguousarray(tensor.detach().cpu().numpy()).tobytes(), value)
+            value = crc32_of(tensor, value)
     return value or 1
 
 
@@ -149,7 +150,9 @@ class Reader:
         rows = torch.from_numpy(indices)
         return [
             # Twice as fast as tensor[rows], but it loses memory formats such as channels_last.
-            tensor.index_select(0, rows.to(tensor.device)) if tensor.is_contiguous() else tensor[rows]
+            tensor.index_select(0, rows.to(tensor.device))
+            if tensor.layout != torch.strided or tensor.is_contiguous()
+            else tensor[rows]
             for tensor in self.data.tensors
         ]
 

@@ -187,8 +187,7 @@ def describe_constants(entries: Sequence[Entry]) -> str:
         return ""
     value = 0
     for entry in constants:
-        raw = _bytes_of(entry.tensor.cpu()).numpy().tobytes()
-        value = zlib.crc32(raw, zlib.crc32(entry.name.encode(), value))
+        value = crc32_of(entry.tensor, zlib.crc32(entry.name.encode(), value))
     names = ", ".join(entry.name for entry in constants[:3]) + (", …" if len(constants) > 3 else "")
     kind = "frozen" if any(entry.is_parameter for entry in constants) else "buffers"
     return f" {kind} {names} {value:08x}"
@@ -241,6 +240,13 @@ class BufferCheck:
 def _is_equal(a: Any, b: Any) -> bool:
     """Compares bytes, so that NaN equals itself."""
     return bool(torch.equal(_bytes_of(a), _bytes_of(b)))
+
+
+def crc32_of(tensor: Any, value: int) -> int:
+    """Continues a checksum with the values of a tensor; of one that is not plain, as a sparse one, with its form."""
+    if not _has_plain_values(tensor):
+        return zlib.crc32(f"{tensor.layout} {tensor.dtype} {tuple(tensor.shape)}".encode(), value)
+    return zlib.crc32(_bytes_of(tensor.cpu()).numpy(), value)
 
 
 def _has_plain_values(tensor: Any) -> bool:

@@ -253,3 +253,41 @@ def test_other_data_have_another_fingerprint():
     assert fingerprint(TensorDataset(x)) != fingerprint(TensorDataset(x + 1))
     assert fingerprint(TensorDataset(x)) != fingerprint(TensorDataset(x[:5]))
     assert fingerprint(list(range(3))) != fingerprint(list(range(4)))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.int64, torch.bool, torch.complex64])
+def test_tensors_of_every_type_have_a_fingerprint(dtype):
+    x = torch.arange(6).reshape(2, 3)
+    texts = {fingerprint(TensorDataset(t.to(dtype))) for t in (x, 1 - x.clamp(max=1), x.clone())}
+    assert len(texts) == 2
+    assert fingerprint(TensorDataset(x.to(dtype).t())) == fingerprint(TensorDataset(x.t().contiguous().to(dtype)))
+
+
+def test_a_fingerprint_is_that_of_earlier_versions():
+    assert fingerprint(TensorDataset(torch.arange(6.0), torch.arange(6))) == 3701503760
+
+
+def test_sparse_tensors_are_told_apart_by_their_form():
+    def of(size):
+        return fingerprint(TensorDataset(torch.eye(size).to_sparse()))
+
+    assert of(3) == of(3)
+    assert of(3) != of(4)
+
+
+def test_a_data_set_of_sparse_tensors_trains():
+    x = torch.eye(8)
+    data = TensorDataset(x.to_sparse(), torch.arange(8))
+
+    def program(worker):
+        model = nn.Linear(8, 1)
+        trainer = shoal.torch.Trainer(worker, model)
+        for rows, numbers in trainer.batches(data, batch_size=4):
+            assert torch.equal(rows.to_dense(), x[numbers])
+            trainer.step(model(rows.to_dense()).mean())
+
+    def short(fake):
+        fake.train(fake.handshake(), [7, 3])
+        fake.finish()
+
+    play(program, short)
