@@ -89,7 +89,8 @@ class Work:
     indices: the numbers of the batch's examples, in the training or in the test data.
     parameters: the variables' values, by name; they cannot be written.
     gradients: where the contributions go (training only), by name.
-    step, epoch, index, seed: see docs/compute_program.md. Random numbers should depend on the seed only.
+    step, epoch, index, seed: see docs/compute_program.md. Random numbers should depend on the seed only. An evaluation
+        has no step and no epoch.
     """
 
     def __init__(
@@ -106,11 +107,30 @@ class Work:
         self.gradients = contributions
         self.parameter_set = assignment.parameter_set
         self.contribution_set = assignment.contribution_set
-        self.step = assignment.step
-        self.epoch = assignment.epoch
+        self._step = assignment.step
+        self._epoch = assignment.epoch
         self.index = assignment.index
         self.seed = assignment.seed
         self.is_done = False
+
+    @property
+    def step(self) -> int:
+        """The number of updates that the parameters had before this batch."""
+        self._check_training("step")
+        return self._step
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of this batch, from 0."""
+        self._check_training("epoch")
+        return self._epoch
+
+    def _check_training(self, what: str) -> None:
+        if not self.is_training:
+            raise ProgramError(
+                f"{self} has no {what}, because the worker names it for training batches only; read it only if "
+                "is_training (PyTorch: trainer.training), and give an evaluation a fixed value for what follows from it"
+            )
 
     @property
     def generator(self) -> np.random.Generator:
@@ -215,7 +235,7 @@ class Work:
 
     def __str__(self) -> str:
         if self.is_training:
-            return f"batch {self.index} of epoch {self.epoch}"
+            return f"batch {self.index} of epoch {self._epoch}"
         return f"test block {self.index}"
 
 

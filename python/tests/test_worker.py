@@ -188,6 +188,28 @@ def test_final_messages_are_gathered_to_1_mib():
     play(program, scenario)
 
 
+@pytest.mark.parametrize("name", ["step", "epoch"])
+def test_an_evaluation_has_no_step_and_no_epoch(name):
+    seen = []
+
+    def program(worker):
+        declare(worker)
+        for work in worker:
+            seen.append(getattr(work, name))
+            work.done(0)
+
+    def scenario(fake):
+        values = fake.handshake()
+        fake.train(values, [0], step=7, epoch=5)
+        fake.evaluate(values, [0], index=3)
+
+    with pytest.raises(
+        shoal.ProgramError, match=rf"test_worker.py:\d+: test block 3 has no {name}, because the worker"
+    ):
+        play(program, scenario)
+    assert seen == [{"step": 7, "epoch": 5}[name]]
+
+
 def test_announcements_arrive_without_waiting():
     seen = []
     may_look = threading.Event()

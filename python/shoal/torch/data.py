@@ -299,7 +299,7 @@ class Source:
     def get_test(self, worker: Worker, work: Work, at: int) -> Any:
         """The examples of a piece of the test data, which begins there in its block."""
         assert self._test is not None
-        seed = data_seed(worker.seed, work.kind, work.epoch, work.index) + at
+        seed = data_seed(worker.seed, work.kind, 0, work.index) + at
         return self._test.read_now(work.indices, seed % (1 << 64))
 
     def get(self, worker: Worker, work: Work) -> Any:

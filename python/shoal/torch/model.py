@@ -287,5 +287,5 @@ def why_not_changed(entry: Entry) -> str:
         )
     return (
         f"the buffer {entry.name} ({entry.tensor.dtype}) changes with a batch; only float32 buffers can, as "
-        "variables; derive it from trainer.work.step instead"
+        "variables; derive it from trainer.work.step in training instead"
     )

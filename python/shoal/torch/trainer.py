@@ -115,7 +115,7 @@ class Trainer:
 
     @property
     def work(self) -> Work:
-        """The current batch: its step, epoch, index, indices and seed; the same after its step()."""
+        """The current batch: its index, indices and seed, and in training step and epoch; the same after its step()."""
         return self._current("work")
 
     def batches(
@@ -385,7 +385,7 @@ class Trainer:
         self._stored: set[str] = set()
         self._memory.load(work.parameter_set)
         self._rows.begin(work)
-        load_buffers(self._buffers, self._values[work.parameter_set], work.step, self._is_first)
+        load_buffers(self._buffers, self._values[work.parameter_set], work._step, self._is_first)
         if self._is_first:
             self._buffer_check.remember()
         self._is_first = False
