@@ -59,7 +59,9 @@ def refused(owned: Collection[int]) -> Iterator[Scaling]:
     def note_unscale(_: Any) -> None:
         scaling.is_scaled = False
 
-    schedulers = [c for c in _with_subclasses(lr_scheduler.LRScheduler) if "step" in vars(c)]
+    # Before PyTorch 2.2 ReduceLROnPlateau is no LRScheduler.
+    parents = (lr_scheduler.LRScheduler, lr_scheduler.ReduceLROnPlateau)
+    schedulers = {c for parent in parents for c in _with_subclasses(parent) if "step" in vars(c)}
     with contextlib.ExitStack() as stack:
         stack.callback(register_optimizer_step_pre_hook(refuse_step).remove)
         for scheduler in schedulers:

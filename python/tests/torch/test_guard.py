@@ -315,6 +315,23 @@ def test_a_scheduler_beside_the_trainer_is_refused(make):
     schedulers[-1].step(*([1.0] if "Plateau" in text else []))  # It works again when the run is over.
 
 
+def test_a_scheduler_that_is_no_class_of_pytorchs_schedulers_is_refused(monkeypatch):
+    class Plateau:  # As ReduceLROnPlateau of PyTorch 2.1.
+        def __init__(self, optimizer):
+            self.optimizer = optimizer
+
+        def step(self, metrics):
+            pass
+
+    monkeypatch.setattr(torch.optim.lr_scheduler, "ReduceLROnPlateau", Plateau)
+
+    def body(trainer, model, batch):
+        usual(trainer, model, batch)
+        Plateau(torch.optim.SGD(model.parameters(), 0.1)).step(1.0)
+
+    assert "Plateau.step() would have no effect: the parameter servers apply" in refusal(mlp, body)
+
+
 def test_a_scheduler_of_other_parameters_works():
     other = torch.optim.SGD(nn.Linear(1, 1).parameters(), 1.0)
     schedule = torch.optim.lr_scheduler.ExponentialLR(other, 0.5)
