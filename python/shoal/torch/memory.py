@@ -66,10 +66,11 @@ class Memory:
         """Returns whether a parameter's memory is no longer what load() gave it."""
         return bool(self._parameters[name].data_ptr() != self._addresses[number][name])
 
-    def written(self, number: int, compare: bool) -> Optional[str]:
+    def written(self, number: Optional[int] = None) -> Optional[str]:
         """Returns a parameter into which the program has written since load(), which is impossible on the CPU.
 
-        compare: look at the values too. A write through parameter.data leaves no other trace, but it takes long.
+        number: compare the values with those of this parameter set too. A write through parameter.data leaves no other
+            trace, but it takes long.
         """
         return None
 
@@ -149,11 +150,11 @@ class DeviceMemory(Memory):
     def has_moved(self, name: str, number: int) -> bool:
         return bool(self._parameters[name].data_ptr() != self._places[name])
 
-    def written(self, number: int, compare: bool) -> Optional[str]:
+    def written(self, number: Optional[int] = None) -> Optional[str]:
         for name, parameter in self._parameters.items():
             if parameter._version != self._versions[name]:
                 return name
-            if compare and not torch.equal(parameter.detach().cpu(), self._values[number][name]):
+            if number is not None and not torch.equal(parameter.detach().cpu(), self._values[number][name]):
                 return name
         return None
 

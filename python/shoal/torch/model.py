@@ -205,12 +205,28 @@ class BufferCheck:
     def __init__(self, entries: Sequence[Entry]) -> None:
         self._entries = [entry for entry in entries if entry.kind != "parameter"]
         self._fixed = [entry for entry in self._entries if entry.kind in ("fixed", "constant")]
+        # PyTorch counts no write of a batch norm into its statistics, but that into its counter.
+        self._statistics = [entry for entry in self._entries if entry.kind in ("statistic", "counter")]
         self._versions: dict[str, int] = {}
         self._values: dict[str, Any] = {}
 
+    def remember_statistics(self) -> None:
+        """Takes the present values of statistics as the last ones that count, until other ones are loaded."""
+        self._versions.update({entry.name: entry.tensor._version for entry in self._statistics})
+
+    def check_statistics(self) -> None:
+        """Raises ProgramError for a statistic that was written since then."""
+        for entry in self._statistics:
+            if entry.tensor._version != self._versions[entry.name]:
+                raise ProgramError(
+                    f"the buffer {entry.name} was written after trainer.step(), or in an evaluation, and the run does "
+                    "not see that; write it in a training batch before step(), and call a model behind step() in eval "
+                    "mode only"
+                )
+
     def remember(self) -> None:
         """Takes the present values as those that must stay."""
-        self._versions = {entry.name: entry.tensor._version for entry in self._fixed}
+        self._versions.update({entry.name: entry.tensor._version for entry in self._fixed})
         room = _COMPARED_BYTES
         for entry in self._fixed:
             if _has_plain_values(entry.tensor) and entry.tensor.nbytes <= room:

@@ -233,6 +233,8 @@ class Trainer:
         else:
             self._add_metrics(metrics, size)
         self._has_stepped = True
+        if work.is_training:
+            self._buffer_check.remember_statistics()
         if self._rehearsal is not None and self._rehearsal.is_running:
             self._rehearsal.keep(self._gradients(), self._loss_sum)
             return
@@ -376,8 +378,10 @@ class Trainer:
     def _begin(self, work: Work) -> None:
         """Gives the models the parameters, buffers, modes and random numbers of a batch."""
         assert self._memory is not None
-        if not self._is_first:  # The program may have changed one after step().
+        if not self._is_first:  # The program may have changed something after step().
             self._buffer_check.check()
+            self._buffer_check.check_statistics()
+            self._check_parameters(self._memory.written(), " after trainer.step() or in an evaluation")
         self._work = work
         self._loss_sum = 0.0
         self._sums: dict[str, Value] = {}
@@ -388,6 +392,7 @@ class Trainer:
         load_buffers(self._buffers, self._values[work.parameter_set], work._step, self._is_first)
         if self._is_first:
             self._buffer_check.remember()
+        self._buffer_check.remember_statistics()
         self._is_first = False
         torch.clear_autocast_cache()
         self._begin_piece(work)
@@ -520,16 +525,18 @@ class Trainer:
         self._rows.contribute()
         self._memory.finish()  # DONE makes the rest final.
 
+    def _check_parameters(self, written: Optional[str], when: str = "") -> None:
+        if written is not None:
+            raise ProgramError(
+                f"the program has written into the parameter {written}{when}; parameters belong to the run, which "
+                "would not see it: compute with other values in the forward pass, or let the loss keep them in bounds"
+            )
+
     def _check_model(self, work: Work) -> None:
         assert self._memory is not None
         if self._taken_over is not None:
             self._taken_over.check()
-        name_of_written = self._memory.written(work.parameter_set, compare=self._careful > 0)
-        if name_of_written is not None:
-            raise ProgramError(
-                f"the program has written into the parameter {name_of_written}; parameters belong to the run, which "
-                "would not see it: compute with other values in the forward pass, or let the loss keep them in bounds"
-            )
+        self._check_parameters(self._memory.written(work.parameter_set if self._careful else None))
         for name, parameter in self._parameters.items():
             if self._memory.has_moved(name, work.parameter_set):
                 raise ProgramError(

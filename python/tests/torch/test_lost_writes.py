@@ -1,0 +1,89 @@
+"""What a program writes behind step() or in an evaluation would be lost: it is an error that says so."""
+
+import pytest
+import torch
+from fake_worker import play
+from test_device import SimulatedStreams
+from test_guard import WithBuffer, refusal, usual
+from test_training import DATA, drive, mlp, program
+from torch import nn
+
+import shoal
+import shoal.torch
+
+
+def normed():
+    return nn.Sequential(nn.BatchNorm1d(8), *mlp())
+
+
+LOST = "the buffer 0.running_mean was written after trainer.step(), or in an evaluation, and the run does not see that"
+
+
+def test_a_statistic_that_is_written_behind_step_is_refused():
+    def body(trainer, model, batch):
+        usual(trainer, model, batch)
+        model[0].running_mean.zero_()
+
+    text = refusal(normed, body)
+    assert LOST in text
+    assert "write it in a training batch before step()" in text
+
+
+def test_a_statistic_that_an_evaluation_writes_is_refused():
+    def body(trainer, model, batch):
+        if not trainer.training:
+            model[0].running_mean.zero_()
+        usual(trainer, model, batch)
+
+    assert LOST in refusal(normed, body, evaluates=True)
+
+
+def test_a_model_in_training_mode_behind_step_is_refused_and_in_eval_mode_it_is_not():
+    def again(trainer, model, batch):
+        usual(trainer, model, batch)
+        model(batch[0])
+
+    assert "the buffer 0.num_batches_tracked was written after trainer.step()" in refusal(normed, again)
+
+    def in_eval_mode(trainer, model, batch):
+        usual(trainer, model, batch)
+        model.eval()(batch[0])
+
+    play(program(normed(), shoal.SGD(0.1), in_eval_mode), drive(3, 1, 8, shoal.SGD(0.1)))
+
+
+def test_a_statistic_that_is_written_before_step_counts():
+    def body(trainer, model, batch):
+        if trainer.training:
+            model.seen.fill_(3)
+        usual(trainer, model, batch)
+
+    def evaluate(fake, ps, step):
+        fake.evaluate(ps.values, range(8))
+
+    run = program(WithBuffer(), shoal.SGD(0.1), body, trainer={"statistics": ["seen"]})
+    values, _, _ = play(run, drive(3, 1, 8, shoal.SGD(0.1), evaluate))
+    assert values["seen"].tolist() == [3, 3]
+
+
+def test_a_check_of_determinism_takes_statistics():
+    def run(worker):
+        model = normed()
+        trainer = shoal.torch.Trainer(worker, model, shoal.SGD(0.1))
+        trainer.check_determinism()
+        for batch in trainer.batches(DATA, batch_size=8):
+            usual(trainer, model, batch)
+
+    play(run, drive(2, 1, 8, shoal.SGD(0.1)))
+
+
+@pytest.mark.parametrize("evaluates", [False, True])
+def test_a_parameter_on_a_device_that_is_written_where_it_is_lost_is_refused(evaluates):
+    def body(trainer, model, batch):
+        usual(trainer, model, batch)
+        if trainer.training != evaluates:
+            with torch.no_grad():
+                model[0].weight.mul_(0.5)
+
+    text = refusal(mlp, body, evaluates=evaluates, _streams=SimulatedStreams(0))
+    assert "has written into the parameter 0.weight after trainer.step() or in an evaluation; parameters belong" in text
