@@ -126,6 +126,7 @@ class Trainer:
         *,
         test: Any = None,
         test_batch_size: Optional[int] = None,
+        evaluation_gradients: bool = False,
         max_steps: Optional[int] = None,
         num_workers: int = 0,
         prefetch_factor: int = 2,
@@ -143,7 +144,9 @@ class Trainer:
             such as pin_memory, timeout and worker_init_fn; they are for these processes, and refused without them.
         keys: returns for a batch the keys of all its look-ups, {table: keys, or a list of keys}. Their rows are there
             when the batch is yielded, and the rows of the next batch are asked for together with its parameters.
-        During an evaluation the models are in eval mode, and step() only reports.
+        During an evaluation the models are in eval mode, and step() only reports. Gradients are off in it, as under
+        torch.no_grad(), unless the program calls backward() itself: `with torch.enable_grad():` turns them on for a
+        part of it, evaluation_gradients=True for all of it.
         """
         if self._memory is not None:
             raise ProgramError(
@@ -166,6 +169,7 @@ class Trainer:
             data.check_count("test_batch_size", test_batch_size, 1)
         self._piece_size = test_batch_size or number_in(self._worker.run_file, "batch_size") or batch_size
         self._source, self._keys_of = source, keys
+        self._evaluation_gradients = evaluation_gradients
         fingerprint = data.fingerprint(train) if data_fingerprint is None else data_fingerprint
         self._declare(
             examples=len(train), test_examples=0 if test is None else len(test), batch_size=batch_size, epochs=epochs,
@@ -201,7 +205,7 @@ class Trainer:
     def _offer(self, work: Work, batch: Any) -> Iterator[Any]:
         """Yields a batch or a piece, which has begun, and checks that it ends with a step."""
         self._look_up_all(work, batch)
-        with torch.set_grad_enabled(work.is_training or not self._runs_backward):
+        with torch.set_grad_enabled(work.is_training or self._evaluation_gradients or not self._runs_backward):
             yield batch
         if not self._has_stepped:
             raise ProgramError(f"{work} ended without trainer.step(loss); call it once for every batch")

@@ -208,3 +208,36 @@ def test_a_batch_is_known_behind_its_step_and_in_the_loop_only():
     for name in ("training", "work"):
         with pytest.raises(shoal.ProgramError, match=f"trainer.{name} is for the body of"):
             getattr(trainers[0], name)
+
+
+def force(trainer, model, batch):
+    """The loss of a program that differentiates in its forward pass, as for forces."""
+    x = batch[0].clone().requires_grad_()
+    (slope,) = torch.autograd.grad(model(x).sum(), x, create_graph=trainer.training)
+    trainer.step((slope - 1).square().mean())
+
+
+def force_in_a_part(trainer, model, batch):
+    with torch.enable_grad():
+        force(trainer, model, batch)
+
+
+@pytest.mark.parametrize(
+    ("body", "options", "works"),
+    [(force, {}, False), (force, {"evaluation_gradients": True}, True), (force_in_a_part, {}, True)],
+)
+def test_an_evaluation_may_differentiate_if_the_program_says_so(body, options, works):
+    def scenario(fake, values):
+        fake.train(values, range(8))
+        try:
+            return fake.evaluate(values, range(4)).loss
+        except Exception:  # noqa: BLE001 - the program's error is the one that counts
+            assert not works
+
+    if not works:
+        with pytest.raises(RuntimeError, match="does not require grad"):
+            evaluate(body, scenario, **options)
+        return
+    x = X[:4].clone().requires_grad_()
+    (slope,) = torch.autograd.grad(mlp()(x).sum(), x)
+    assert evaluate(body, scenario, **options) == pytest.approx(4 * (slope - 1).square().mean().item(), rel=1e-5)
