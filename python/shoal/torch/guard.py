@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.nn.utils import clip_grad
 from torch.optim import lr_scheduler
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
@@ -34,8 +36,12 @@ class Scaling:
 
 
 @contextlib.contextmanager
-def refused(owned: Collection[int]) -> Iterator[Scaling]:
-    """Refuses optimizers and schedulers of PyTorch for these parameters, by id(), until it ends."""
+def refused(owned: Collection[int], waits_for_backward: Callable[[], bool]) -> Iterator[Scaling]:
+    """Refuses what has no effect on these parameters, by id(), until it ends: optimizers and schedulers of PyTorch, and
+    clipping while waits_for_backward().
+
+    A function that the program has imported by its own name before is not found.
+    """
     scaling = Scaling()
 
     def has_owned(optimizer: Any) -> bool:
@@ -53,6 +59,13 @@ def refused(owned: Collection[int]) -> Iterator[Scaling]:
         if optimizer is not None and has_owned(optimizer):
             raise ProgramError(f"{type(scheduler).__name__}.step() would have no effect: {SCHEDULE}")
 
+    def refuse_clipping(parameters: Iterable[Any]) -> None:
+        if any(id(p) in owned for p in parameters) and waits_for_backward():
+            raise ProgramError(
+                "there are no gradients to clip before step(loss), which runs the backward pass; call loss.backward() "
+                "before, or let the run clip: shoal.Adam(…, clip_by_global_norm=…)"
+            )
+
     def note_scale(scaler: Any) -> None:
         scaling.is_scaled = bool(scaler.is_enabled())
 
@@ -68,6 +81,8 @@ def refused(owned: Collection[int]) -> Iterator[Scaling]:
             stack.callback(_replace(scheduler, "step", refuse_scheduler))
         stack.callback(_replace(_SCALER, "scale", note_scale))
         stack.callback(_replace(_SCALER, "unscale_", note_unscale))
+        for module, name in itertools.product((torch.nn.utils, clip_grad), ("clip_grad_norm_", "clip_grad_value_")):
+            stack.callback(_replace_clipping(module, name, refuse_clipping))
         yield scaling
 
 
@@ -88,6 +103,20 @@ def _replace(owner: Any, name: str, check: Callable[[Any], None]) -> Callable[[]
 
     setattr(owner, name, checked)
     return lambda: delattr(owner, name) if before is None else setattr(owner, name, before)
+
+
+def _replace_clipping(module: Any, name: str, check: Callable[[list[Any]], None]) -> Callable[[], None]:
+    """Lets a function of parameters call check(parameters) first; returns what undoes it."""
+    function = getattr(module, name)
+
+    @functools.wraps(function)
+    def checked(parameters: Any, *arguments: Any, **options: Any) -> Any:
+        every = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
+        check(every)
+        return function(every, *arguments, **options)
+
+    setattr(module, name, checked)
+    return lambda: setattr(module, name, function)
 
 
 def why_not_trained(losses: Iterable[Any], names: Mapping[int, str], has_run: bool) -> str:

@@ -366,7 +366,7 @@ class Trainer:
         self._modes = Modes(self._models)
         self._is_first = True
         try:
-            with refused(self._names.keys()) as self._scaling:
+            with refused(self._names.keys(), self._waits_for_backward) as self._scaling:
                 yield
         finally:
             for hook in self._hooks:
@@ -376,6 +376,12 @@ class Trainer:
             self._memory.release()
             self._rows.end()
             self._work = None
+
+    def _waits_for_backward(self) -> bool:
+        """Returns whether a training batch has no gradients yet."""
+        is_open = self._work is not None and self._work.is_training and not self._has_stepped
+        has_none = all(parameter.grad is None for parameter in self._trained.values())
+        return is_open and has_none and next(self._rows.gradients(), None) is None
 
     # One batch.
 

@@ -1,7 +1,8 @@
-"""What a program writes behind step() or in an evaluation would be lost: it is an error that says so."""
+"""What would be lost in silence is an error: writes behind step() or in an evaluation, clipping before backward()."""
 
 import pytest
 import torch
+import torch.nn.functional as F
 from fake_worker import play
 from test_device import SimulatedStreams
 from test_guard import WithBuffer, refusal, usual
@@ -87,3 +88,51 @@ def test_a_parameter_on_a_device_that_is_written_where_it_is_lost_is_refused(eva
 
     text = refusal(mlp, body, evaluates=evaluates, _streams=SimulatedStreams(0))
     assert "has written into the parameter 0.weight after trainer.step() or in an evaluation; parameters belong" in text
+
+
+NOTHING = "there are no gradients to clip before step(loss), which runs the backward pass; call loss.backward() before"
+
+
+@pytest.mark.parametrize("module", [torch.nn.utils, torch.nn.utils.clip_grad])
+@pytest.mark.parametrize("name", ["clip_grad_norm_", "clip_grad_value_"])
+@pytest.mark.parametrize("of", [lambda m: m.parameters(), lambda m: [*m.parameters()], lambda m: m[0].weight])
+def test_clipping_before_the_backward_pass_is_refused(module, name, of):
+    before = getattr(module, name)
+
+    def body(trainer, model, batch):
+        loss = F.cross_entropy(model(batch[0]), batch[1])
+        getattr(module, name)(of(model), 1.0)
+        trainer.step(loss)
+
+    text = refusal(mlp, body)
+    assert NOTHING in text
+    assert "shoal.Adam(…, clip_by_global_norm=…)" in text
+    assert getattr(module, name) is before
+
+
+def test_clipping_of_other_parameters_and_in_evaluations_works():
+    other = nn.Linear(1, 1)
+
+    def body(trainer, model, batch):
+        loss = F.cross_entropy(model(batch[0]), batch[1])
+        nn.utils.clip_grad_norm_(other.parameters(), 1.0)
+        if not trainer.training:
+            nn.utils.clip_grad_norm_(parameters=model.parameters(), max_norm=1.0)
+        trainer.step(loss)
+
+    def evaluate(fake, ps, step):
+        fake.evaluate(ps.values, range(8))
+
+    play(program(mlp(), shoal.SGD(0.1), body), drive(3, 1, 8, shoal.SGD(0.1), evaluate))
+
+
+def test_clipping_of_a_part_that_a_loss_does_not_reach_works():
+    def body(trainer, models, batch):
+        loss = models["judge"](batch[0]).mean()
+        loss.backward()
+        for model in models.values():
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        trainer.step(loss)
+
+    models = {"generator": nn.Linear(8, 8), "judge": nn.Linear(8, 1)}
+    play(program(models, shoal.SGD(0.1), body), drive(3, 1, 8, shoal.SGD(0.1)))
