@@ -228,6 +228,13 @@ class Pipeline:
             self._inside.append(request.key)
             yield request
 
+    def stop(self) -> None:
+        """Ends the processes.
+
+        Left to the garbage collector, the queues may be gone before them, and it would wait 10 seconds for each.
+        """
+        del self._results
+
     def announce(self, request: Request) -> None:
         """Reads a batch ahead. Moves the pipe if its next result is empty."""
         if not self._knows(request.key):
@@ -290,6 +297,8 @@ class Source:
             self._pipeline = Pipeline(self._train, self._num_workers, self._prefetch_factor, self._options)
 
     def stop(self) -> None:
+        if self._pipeline is not None:
+            self._pipeline.stop()
         self._pipeline = None
 
     def peek(self, worker: Worker, work: Work, indices: Any) -> Any:

@@ -1,5 +1,6 @@
 """The order of examples is Shoal's; DataLoader's processes read ahead what is announced."""
 
+import multiprocessing
 import os
 import random
 import re
@@ -73,6 +74,7 @@ def test_processes_read_what_is_announced_with_the_same_bytes(context):
     play(collect(alone), scenario)
     options = {"multiprocessing_context": context} if context else {}
     play(collect(ahead, num_workers=2, **options), scenario)
+    assert not multiprocessing.active_children(), "readers end with the loop"
     assert [entry[:2] for entry in alone] == ORDER
     assert [entry[:4] for entry in alone] == [entry[:4] for entry in ahead]
     assert alone[1][3] == alone[6][3]  # The same batch has the same random numbers.
