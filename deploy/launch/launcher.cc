@@ -269,7 +269,7 @@ absl::Status Launcher::EndAll(absl::Duration patience) {
     }
   }
   for (Task* task : all) {
-    if (task->child == nullptr) continue;
+    if (task->child == nullptr || task->start_at.has_value()) continue;
     const bool outside =
         task->id.job == Job::kWorker && (task->was_restarted || IsOutOfRun(task->id));
     const absl::Time end = now + PatienceWith(*task, outside, patience);

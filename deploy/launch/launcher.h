@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "deploy/launch/chief_link.h"
 #include "deploy/launch/program_failures.h"
+#include "deploy/launch/restart_pauses.h"
 #include "deploy/launch/run_display.h"
 #include "deploy/launch/task_logs.h"
 #include "proto/v1/chief_service.pb.h"
@@ -40,6 +41,10 @@ class TaskPlaces;
 //   chief ends             all are ended; its exit decides the run's
 //   worker dies            restarted, max_worker_restarts times each, while the others continue; a
 //                          task that has lived for `restarts_forgotten` counts from 0 again
+//   a task dies again soon after its restart
+//                          restarted after a pause (restart_pauses.h)
+//   a task cannot be started again
+//                          as if it had died again
 //   worker dies of SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT
 //                          also reported: its batch is suspect
 //   ps dies                restarted, kMaxPsRestarts times each; the chief rolls the run back
@@ -101,6 +106,9 @@ class Launcher {
     TaskId id;
     std::unique_ptr<Child> child;  // Null: given up.
     uint32_t restarts = 0;         // Restarts that count against the limit.
+    RestartPauses pauses;
+    // When it is started again; its child has ended.
+    std::optional<absl::Time> start_at;
     bool was_restarted = false;
     absl::Time started;  // When its child was started.
     bool ended = false;
@@ -138,7 +146,7 @@ class Launcher {
   void ForgetCrashesOn(const v1::RunState& state);
   // A worker has ended with an error that a restart does not mend.
   void OnWorkerFailed(Task* task, const ChildExit& exit);
-  absl::Status OnWorkerDied(Task* task, const ChildExit& exit);
+  void OnWorkerDied(Task* task, const ChildExit& exit);
   // Returns why the compute program of a worker failed, if that ended the worker.
   std::optional<ProgramFailure> FindProgramFailure(const Task& task) const;
   // Returns how the task ended: "exit code 1 (its program failed)", or as ChildExit describes it.
@@ -147,6 +155,16 @@ class Launcher {
   std::string DiedText(const Task& worker, const ChildExit& exit,
                        const std::optional<ProgramFailure>& failure);
   absl::Status OnPsDied(Task* task, const ChildExit& exit);
+  uint32_t RestartLimit(const Task& task) const;
+  // Counts a restart after a process that lived for `life`, and decides when it happens. Returns
+  // "" for at once, else " in 5s".
+  std::string PlanRestart(Task* task, absl::Duration life);
+  // Starts a task again. A start that fails counts like another death.
+  absl::Status Restart(Task* task);
+  // Does without a worker that was restarted too often; `what` says what happened to it. Without
+  // any worker the run ends with `why`.
+  void GiveUp(Task* worker, const std::string& what, const std::string& log,
+              const absl::Status& why);
   // Returns the incarnation that the chief lists for the current child of this task; 0 if it lists
   // none.
   uint64_t ListedIncarnation(const Task& task, const v1::GetRunStatusResponse& status) const;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 #include "base/file_system.h"
 #include "deploy/launch/launcher.h"
@@ -27,6 +28,9 @@ bool IsPermanent(const ChildExit& exit) {
 
 absl::Status Launcher::CheckTask(Task* task) {
   if (task->child == nullptr || task->ended) return absl::OkStatus();
+  if (task->start_at.has_value()) {
+    return clock_.Now() < *task->start_at ? absl::OkStatus() : Restart(task);
+  }
   const std::optional<ChildExit> exit = task->child->Poll();
   if (!exit.has_value()) return absl::OkStatus();
   if (exit->ok()) {
@@ -48,7 +52,9 @@ absl::Status Launcher::CheckTask(Task* task) {
     return absl::OkStatus();
   }
   ForgetRestarts(task);
-  return task->id.job == Job::kPs ? OnPsDied(task, *exit) : OnWorkerDied(task, *exit);
+  if (task->id.job == Job::kPs) return OnPsDied(task, *exit);
+  OnWorkerDied(task, *exit);
+  return absl::OkStatus();
 }
 
 bool Launcher::IsStopping() const {
@@ -82,13 +88,12 @@ void Launcher::ForgetRestarts(Task* task) const {
   if (clock_.Now() - task->started >= options_.restarts_forgotten) task->restarts = 0;
 }
 
-absl::Status Launcher::OnWorkerDied(Task* task, const ChildExit& exit) {
-  const uint32_t limit = options_.run.cluster().max_worker_restarts();
+void Launcher::OnWorkerDied(Task* task, const ChildExit& exit) {
   PrintLogEnd(task->id);
   const bool identifies_batch = exit.crashed() && ReportCrash(task->id, exit);
   if (!ends_with_.ok()) {  // The run ends.
     task->child.reset();
-    return absl::OkStatus();
+    return;
   }
   const std::optional<ProgramFailure> failure = FindProgramFailure(*task);
   const std::string died = DiedText(*task, exit, failure);
@@ -102,34 +107,79 @@ absl::Status Launcher::OnWorkerDied(Task* task, const ChildExit& exit) {
                            "when it is started again", log)),
                        ChiefLink::End::kWithoutSteps, "no worker gets further");
     task->child.reset();
-    return absl::OkStatus();
+    return;
   }
   if (identifies_batch) {
     options_.progress->Print(absl::StrCat(died, " on the same batch as a process before it; ",
                                           "restarting it, which does not count", log));
-    return StartTask(task);
+    task->start_at = clock_.Now();
+    return;
   }
-  if (task->restarts < limit) {
-    ++task->restarts;
-    options_.progress->Print(
-        absl::StrCat(died, "; restarting it, ", task->restarts, " of ", limit, log));
-    return StartTask(task);
+  if (task->restarts < RestartLimit(*task)) {
+    const std::string when = PlanRestart(task, clock_.Now() - task->started);
+    options_.progress->Print(absl::StrCat(died, "; restarting it", when, ", ", task->restarts,
+                                          " of ", RestartLimit(*task), log));
+    return;
   }
+  absl::Status why;
   if (WorkersLeft() == 1) {
-    options_.progress->Print(absl::StrCat(died, " after ", task->restarts,
-                                          " restarts and no worker is left; the run makes a ",
-                                          "checkpoint of its last step and ends"));
     // Another process than this launcher asked it to end.
     const bool was_stopped = exit.status_code() == absl::StatusCode::kCancelled;
-    EndAfterCheckpoint(
-        Death(*task, exit, was_stopped ? absl::StatusCode::kUnavailable : exit.status_code()),
-        ChiefLink::End::kWithoutSteps, "no worker is left");
-  } else {
-    options_.progress->Print(
-        absl::StrCat(died, " after ", limit, " restarts; the others continue without it", log));
+    why = Death(*task, exit, was_stopped ? absl::StatusCode::kUnavailable : exit.status_code());
   }
-  task->child.reset();
+  GiveUp(task, died, log, why);
+}
+
+uint32_t Launcher::RestartLimit(const Task& task) const {
+  return task.id.job == Job::kPs ? kMaxPsRestarts : options_.run.cluster().max_worker_restarts();
+}
+
+std::string Launcher::PlanRestart(Task* task, absl::Duration life) {
+  const v1::ClusterOptions& cluster = options_.run.cluster();
+  const bool is_ps = task->id.job == Job::kPs;
+  const absl::Duration patience =
+      absl::Seconds(is_ps ? cluster.ps_return_seconds() : cluster.wait_seconds());
+  const absl::Duration pause = task->pauses.Next(life, patience);
+  ++task->restarts;
+  task->start_at = clock_.Now() + pause;
+  return pause == absl::ZeroDuration() ? "" : absl::StrCat(" in ", absl::FormatDuration(pause));
+}
+
+absl::Status Launcher::Restart(Task* task) {
+  task->start_at.reset();
+  const bool is_ps = task->id.job == Job::kPs;
+  if (!is_ps && !ends_with_.ok()) {  // The run ends.
+    task->child.reset();
+    return absl::OkStatus();
+  }
+  const absl::Status started = StartTask(task);
+  if (started.ok()) return absl::OkStatus();
+  const std::string name = task->id.ToString();
+  const std::string what =
+      absl::StrCat(name, " could not be started again (",
+                   absl::StripPrefix(started.message(), absl::StrCat(name, ": ")), ")");
+  if (task->restarts < RestartLimit(*task)) {
+    const std::string when = PlanRestart(task, absl::ZeroDuration());
+    options_.progress->Print(absl::StrCat(what, "; trying again", when, ", ", task->restarts,
+                                          " of ", RestartLimit(*task)));
+    return absl::OkStatus();
+  }
+  if (is_ps) return absl::UnavailableError(what);
+  GiveUp(task, what, absl::StrCat("; log: ", logs_.Path(task->id)), absl::UnavailableError(what));
   return absl::OkStatus();
+}
+
+void Launcher::GiveUp(Task* worker, const std::string& what, const std::string& log,
+                      const absl::Status& why) {
+  const std::string often = absl::StrCat(what, " after ", worker->restarts, " restarts");
+  if (WorkersLeft() == 1) {
+    options_.progress->Print(absl::StrCat(
+        often, " and no worker is left; the run makes a checkpoint of its last step and ends"));
+    EndAfterCheckpoint(why, ChiefLink::End::kWithoutSteps, "no worker is left");
+  } else {
+    options_.progress->Print(absl::StrCat(often, "; the others continue without it", log));
+  }
+  worker->child.reset();
 }
 
 bool Launcher::ReportCrash(TaskId worker, const ChildExit& exit) {
@@ -178,17 +228,17 @@ std::string Launcher::DiedText(const Task& worker, const ChildExit& exit,
 }
 
 absl::Status Launcher::OnPsDied(Task* task, const ChildExit& exit) {
-  if (task->restarts >= kMaxPsRestarts) return Failure(*task, exit);
+  if (task->restarts >= RestartLimit(*task)) return Failure(*task, exit);
   PrintLogEnd(task->id);
-  ++task->restarts;
+  const std::string when = PlanRestart(task, clock_.Now() - task->started);
   const bool goes_back = IsSynchronous(options_.run);
   options_.progress->Print(
-      absl::StrCat(task->id.ToString(), " died (", exit.Describe(), "); restarting it; ",
+      absl::StrCat(task->id.ToString(), " died (", exit.Describe(), "); restarting it", when, "; ",
                    goes_back ? "the run goes back to its last checkpoint, or to its start"
                              : "it takes its variables from the last checkpoint, or their initial "
                                "values if there is none; the others continue",
                    "; log: ", logs_.Path(task->id)));
-  return StartTask(task);
+  return absl::OkStatus();
 }
 
 uint64_t Launcher::ListedIncarnation(const Task& task,

@@ -1,4 +1,5 @@
-// (testonly) The fixture of launcher_test.cc: tasks are shell scripts, and the chief is a double.
+// (testonly) The fixture of the launcher's tests: tasks are shell scripts, and the chief is a
+// double.
 #ifndef SHOAL_DEPLOY_LAUNCH_LAUNCHER_TESTING_H_
 #define SHOAL_DEPLOY_LAUNCH_LAUNCHER_TESTING_H_
 
@@ -91,6 +92,12 @@ class LauncherTest : public ::testing::Test {
       }
       if (text.find(" is skipped: ") != absl::string_view::npos) {
         std::ofstream(directory_ + "/skipped") << "x";
+      }
+      if (text.find(" could not be started again ") != absl::string_view::npos) {
+        std::ofstream(directory_ + "/unstarted") << "x";
+      }
+      if (text.find("restarting it in ") != absl::string_view::npos) {
+        std::ofstream(directory_ + "/pauses") << "x";
       }
     };
     progress_ = std::make_unique<ProgressReporter>(bar, &clock_);

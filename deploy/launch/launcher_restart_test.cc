@@ -1,0 +1,84 @@
+// Tests when the launcher starts a task again, and what it does if that is impossible. The chief of
+// these tests waits for nobody unless a test says so, so there are no pauses.
+#include <unistd.h>
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "deploy/launch/launcher_testing.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Dies so that it cannot be started again: its log file is a directory.
+constexpr char kLosesItsLog[] =
+    "lose_log() { rm $dir/logs/$task.log; mkdir $dir/logs/$task.log; kill -KILL $$; }\n";
+
+TEST_F(LauncherTest, AWorkerThatCannotBeStartedAgainIsTriedUntilItCan) {
+  options_.run.mutable_cluster()->set_max_worker_restarts(1000000);
+  EXPECT_EQ(Launch(std::string(kLosesItsLog) +
+                   "case $task in worker-0) [ $starts = 1 ] && lose_log; touch $dir/over;;"
+                   " chief-0) await unstarted; rmdir $dir/logs/worker-0.log; await over;;"
+                   " *) await over;; esac"),
+            absl::OkStatus());
+  EXPECT_EQ(Starts("worker-0"), 2);
+  EXPECT_EQ(Starts("worker-1"), 1);
+  EXPECT_THAT(printed_, HasSubstr("worker/0 could not be started again (cannot start " +
+                                  options_.program + " with log file " + directory_ +
+                                  "/logs/worker-0.log: Is a directory); trying again, 2 of "));
+}
+
+TEST_F(LauncherTest, APsThatCannotBeStartedAgainIsTriedUntilItsRestartsAreUsedUp) {
+  const absl::Status status =
+      Launch(std::string(kLosesItsLog) + "case $task in ps-0) lose_log;; *) sleep 60;; esac");
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(status.message(), HasSubstr("ps/0 could not be started again (cannot start "));
+  EXPECT_EQ(Starts("ps-0"), 1);
+  EXPECT_THAT(printed_, HasSubstr("; trying again, 2 of 10\n"));
+  EXPECT_THAT(printed_, HasSubstr("; trying again, 10 of 10\n"));
+}
+
+TEST_F(LauncherTest, WithoutTheLastWorkerThatCannotBeStartedAgainTheRunMakesACheckpointAndEnds) {
+  options_.run.mutable_deployment()->set_num_replicas(1);
+  const absl::Status status =
+      Launch(std::string(kLosesItsLog) +
+             "case $task in worker-0) lose_log;; chief-0) await stop; touch $dir/over; exit 143;;"
+             " *) await over; touch $dir/saved;; esac");
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(status.message(), HasSubstr("worker/0 could not be started again (cannot start "));
+  EXPECT_THAT(status.message(), HasSubstr("; there is no checkpoint to resume from"));
+  EXPECT_THAT(printed_, HasSubstr(" after 3 restarts and no worker is left; the run makes a "));
+  EXPECT_EQ(Content("stop"), "no worker is left");
+  EXPECT_EQ(access((directory_ + "/saved").c_str(), F_OK), 0);  // The ps was not killed.
+}
+
+TEST_F(LauncherTest, TasksThatDieAgainSoonAreRestartedAfterAPause) {
+  options_.run.mutable_cluster()->set_wait_seconds(3);
+  options_.run.mutable_cluster()->set_ps_return_seconds(4);
+  EXPECT_EQ(Launch("case $task in worker-0) [ $starts = 3 ] || kill -KILL $$; touch $dir/lives;;"
+                   " ps-0) [ $starts = 3 ] || kill -KILL $$; await lives; touch $dir/over;;"
+                   " *) await over;; esac"),
+            absl::OkStatus());
+  for (const char* task : {"worker-0", "ps-0"}) EXPECT_EQ(Starts(task), 3);
+  EXPECT_THAT(printed_, HasSubstr("worker/0 died (killed by SIGKILL); restarting it, 1 of 3; log"));
+  EXPECT_THAT(printed_, HasSubstr("killed by SIGKILL); restarting it in 1s, 2 of 3; log"));
+  EXPECT_THAT(printed_, HasSubstr("ps/0 died (killed by SIGKILL); restarting it; the"));
+  EXPECT_THAT(printed_, HasSubstr("ps/0 died (killed by SIGKILL); restarting it in 1s; the"));
+}
+
+TEST_F(LauncherTest, ATaskThatWaitsForItsRestartDoesNotKeepTheRunFromItsEnd) {
+  options_.run.mutable_cluster()->set_wait_seconds(3000);
+  EXPECT_EQ(Launch("case $task in worker-0) kill -KILL $$;;"
+                   " chief-0) await pauses; touch $dir/over;; *) await over;; esac"),
+            absl::OkStatus());
+  EXPECT_THAT(printed_, HasSubstr("restarting it in 5s, 2 of 3"));
+  EXPECT_THAT(printed_, Not(HasSubstr("worker/0 ended with")));
+}
+
+}  // namespace
+}  // namespace shoal
