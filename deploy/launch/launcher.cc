@@ -146,6 +146,7 @@ absl::Status Launcher::StartTask(Task* task) {
     child.args = places->Command(task->id, task->was_restarted, child.log_file, child.args);
   }
   task->started = clock_.Now();
+  task->judge_at.reset();
   task->gone = std::max(task->gone, NewestListed(link_.get(), task->id));
   task->incarnation = 0;
   task->took_part = false;

@@ -75,6 +75,8 @@ class Launcher {
     absl::Duration restarts_forgotten = absl::Hours(1);
     // The longest time for the checkpoint after a stop request.
     absl::Duration stop_timeout = absl::Seconds(60);
+    // The longest time for the chief to end once others have ended because it failed the run.
+    absl::Duration chiefs_word = absl::Seconds(1);
     // The longest time for the tasks to end after the chief.
     absl::Duration end_timeout = absl::Seconds(20);
     // The same for a worker that waits for its compute program after a run that is over.
@@ -107,6 +109,8 @@ class Launcher {
     std::unique_ptr<Child> child;  // Null: given up.
     uint32_t restarts = 0;         // Restarts that count against the limit.
     RestartPauses pauses;
+    // When the exit of its child is judged, if the chief has not ended by then.
+    std::optional<absl::Time> judge_at;
     // When it is started again; its child has ended.
     std::optional<absl::Time> start_at;
     bool was_restarted = false;

@@ -17,9 +17,6 @@
 namespace shoal {
 namespace {
 
-// The longest time for the chief to end once others have ended because it failed the run.
-constexpr absl::Duration kChiefsWord = absl::Seconds(1);
-
 bool IsPermanent(const ChildExit& exit) {
   return !exit.by_signal && IsPermanentExitCode(exit.number);
 }
@@ -38,9 +35,10 @@ absl::Status Launcher::CheckTask(Task* task) {
     return absl::OkStatus();
   }
   if (!exit->by_signal) {
-    // The chief may have notified it that the run failed: then the chief's own message is better.
-    const std::optional<ChildExit> chief = chief_.child->WaitFor(kChiefsWord);
-    if (chief.has_value() && !chief->ok()) return ChiefResult(*chief);
+    // The chief may have notified it that the run failed: then Watch returns the chief's own
+    // message, which is better.
+    if (!task->judge_at.has_value()) task->judge_at = clock_.Now() + options_.chiefs_word;
+    if (clock_.Now() < *task->judge_at) return absl::OkStatus();
     if (exit->status_code() == absl::StatusCode::kCancelled && IsStopping()) {
       task->ended = true;
       return absl::OkStatus();

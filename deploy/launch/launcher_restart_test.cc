@@ -1,8 +1,13 @@
 // Tests when the launcher starts a task again, and what it does if that is impossible. The chief of
 // these tests waits for nobody unless a test says so, so there are no pauses.
+#include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <fstream>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -78,6 +83,40 @@ TEST_F(LauncherTest, ATaskThatWaitsForItsRestartDoesNotKeepTheRunFromItsEnd) {
             absl::OkStatus());
   EXPECT_THAT(printed_, HasSubstr("restarting it in 5s, 2 of 3"));
   EXPECT_THAT(printed_, Not(HasSubstr("worker/0 ended with")));
+}
+
+// A chief of which a checkpoint is requested once the launcher has noticed the end of the process
+// with the number in worker.pid.
+class ChiefOfADeadWorker : public TestChief {
+ public:
+  ChiefOfADeadWorker(std::string directory, std::atomic<int>* wanted)
+      : TestChief(std::move(directory)), wanted_(wanted) {}
+  absl::Status GetRunStatus(const v1::GetRunStatusRequest&, v1::GetRunStatusResponse*) override {
+    pid_t worker = 0;
+    std::ifstream(directory() + "/worker.pid") >> worker;
+    // Until the launcher has noticed its end it can be signalled.
+    if (worker != 0 && kill(worker, 0) != 0) *wanted_ = 1;
+    return absl::OkStatus();
+  }
+
+ private:
+  std::atomic<int>* const wanted_;
+};
+
+TEST_F(LauncherTest, WhileADeadWorkerWaitsForTheChiefsWordRequestsArePassedOn) {
+  std::atomic<int> wanted = 0;
+  options_.checkpoints_wanted = &wanted;
+  options_.chiefs_word = absl::Minutes(1);
+  options_.connect = [&](const std::string&) {
+    return NewClient(std::make_unique<ChiefOfADeadWorker>(directory_, &wanted));
+  };
+  const absl::Status status = Launch(
+      "case $task in worker-0) echo $$ > $dir/pid; mv $dir/pid $dir/worker.pid; exit 138;;"
+      " chief-0) await save; echo 'shoal chief: ps/0 did not come back' >&2; exit 138;;"
+      " *) sleep 60;; esac");
+  EXPECT_THAT(status.message(), HasSubstr("ps/0 did not come back"));
+  EXPECT_EQ(Starts("worker-0"), 1);
+  EXPECT_THAT(printed_, Not(HasSubstr("worker/0 died")));
 }
 
 }  // namespace

@@ -96,6 +96,9 @@ class LauncherTest : public ::testing::Test {
       if (text.find(" could not be started again ") != absl::string_view::npos) {
         std::ofstream(directory_ + "/unstarted") << "x";
       }
+      if (text.find("; the others continue without it") != absl::string_view::npos) {
+        std::ofstream(directory_ + "/given_up") << "x";
+      }
       if (text.find("restarting it in ") != absl::string_view::npos) {
         std::ofstream(directory_ + "/pauses") << "x";
       }
