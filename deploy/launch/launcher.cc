@@ -25,6 +25,7 @@
 #include "runtime/cluster/cluster_spec.h"
 #include "runtime/config/run_config.h"
 #include "runtime/observability/progress.h"
+#include "runtime/process/batch_mark.h"
 #include "runtime/process/program_words.h"
 #include "runtime/process/shutdown.h"
 #include "runtime/task/monitoring_port.h"
@@ -140,6 +141,9 @@ absl::Status Launcher::StartTask(Task* task) {
     const uint32_t local = places == nullptr ? task->id.index : places->LocalIndex(task->id);
     child.args.push_back(absl::StrCat("--local_worker=", local));
     task->shows_gpus = local == 0 && !task->was_restarted && (places != nullptr || is_own);
+    // The new process may crash before it marks a batch; the batch of the one before is not at
+    // fault.
+    options_.file_system->Remove(BatchMarkPath(options_.run.out(), task->id.index)).IgnoreError();
   }
   child.args.insert(child.args.end(), options_.task_flags.begin(), options_.task_flags.end());
   if (places != nullptr) {

@@ -9,12 +9,12 @@
 
 #include "base/mutex.h"
 #include "deploy/launch/launcher_testing.h"
-#include "runtime/process/batch_mark.h"
 
 namespace shoal {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Trains from its first answer on.
 class TrainingChief : public TestChief {
@@ -78,10 +78,8 @@ TEST_F(LauncherTest, RestartsAfterCrashesOnABatchThatIsSkippedDoNotCount) {
   options_.connect = [this](const std::string&) {
     return NewClient(std::make_unique<SkippingChief>(directory_));
   };
-  auto mark = BatchMark::Create(BatchMarkPath(directory_, 0));
-  ASSERT_TRUE(mark.ok()) << mark.status();
-  (*mark)->Set({{0, 3}, 7});
-  EXPECT_EQ(Launch("ulimit -c 0; case $task-$starts in worker-0-1|worker-0-2) kill -SEGV $$;;"
+  MarkBatch({{0, 3}, 7});
+  EXPECT_EQ(Launch("ulimit -c 0; case $task-$starts in worker-0-1|worker-0-2) mark; kill -SEGV $$;;"
                    " worker-0-3) await skipped; kill -KILL $$;; worker-0-4) touch $dir/over;;"
                    " *) await over;; esac"),
             absl::OkStatus());
@@ -92,6 +90,18 @@ TEST_F(LauncherTest, RestartsAfterCrashesOnABatchThatIsSkippedDoNotCount) {
   EXPECT_THAT(printed_, HasSubstr("warning: batch 3 of epoch 0 is skipped: a crash"));
   EXPECT_THAT(printed_, HasSubstr("warning: ps/0 uses 93 MiB of 100"));
   EXPECT_THAT(printed_, HasSubstr("worker/0 died (killed by SIGKILL); restarting it, 1 of 1"));
+}
+
+TEST_F(LauncherTest, ACrashBeforeAnyBatchDoesNotBlameTheBatchOfTheProcessBefore) {
+  MarkBatch({{0, 3}, 7});
+  EXPECT_EQ(Launch("ulimit -c 0; case $task-$starts in worker-0-1) mark; kill -KILL $$;;"
+                   " worker-0-2|worker-0-3) kill -SEGV $$;; worker-0-4) touch $dir/over;;"
+                   " *) await over;; esac"),
+            absl::OkStatus());
+  EXPECT_EQ(Starts("worker-0"), 4);
+  EXPECT_EQ(Content("crash"), "");
+  EXPECT_THAT(printed_, HasSubstr("worker/0 died (killed by SIGSEGV); restarting it, 3 of 3"));
+  EXPECT_THAT(printed_, Not(HasSubstr("on the same batch")));
 }
 
 }  // namespace

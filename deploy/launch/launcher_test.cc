@@ -27,7 +27,6 @@
 #include "runtime/observability/metrics_file.h"
 #include "runtime/observability/progress.h"
 #include "runtime/observability/summary.h"
-#include "runtime/process/batch_mark.h"
 #include "runtime/process/shutdown.h"
 #include "runtime/rpc/fake_chief.h"
 
@@ -100,10 +99,9 @@ TEST_F(LauncherTest, AKilledWorkerIsRestartedAndNotBlamed) {
 }
 
 TEST_F(LauncherTest, AWorkersCrashIsReportedToTheChief) {
-  auto mark = BatchMark::Create(BatchMarkPath(directory_, 1));
-  ASSERT_TRUE(mark.ok()) << mark.status();
-  (*mark)->Set({{0, 3}, 7});
-  EXPECT_EQ(Launch("case $task in worker-1) [ $starts = 1 ] && { ulimit -c 0; kill -SEGV $$; };"
+  MarkBatch({{0, 3}, 7});
+  EXPECT_EQ(Launch("case $task in worker-1)"
+                   " [ $starts = 1 ] && { mark; ulimit -c 0; kill -SEGV $$; };"
                    " await crash; touch $dir/over;; *) await over;; esac"),
             absl::OkStatus());
   EXPECT_EQ(Content("crash"), "1 killed by SIGSEGV");

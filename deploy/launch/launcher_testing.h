@@ -23,13 +23,15 @@
 #include "base/mutex.h"
 #include "deploy/launch/launcher.h"
 #include "runtime/observability/progress.h"
+#include "runtime/process/batch_mark.h"
 #include "runtime/process/shutdown.h"
 #include "runtime/rpc/fake_chief.h"
 
 namespace shoal {
 
 // The start of every script: determines its task, counts its starts, reports its address. A task
-// with a file TASK.silent waits for the end of the run instead.
+// with a file TASK.silent waits for the end of the run instead. `mark` marks the batch of MarkBatch
+// as the one that a worker computes.
 inline constexpr char kPrologue[] = R"(#!/bin/bash
 job=$1; shift
 fd=
@@ -42,6 +44,7 @@ esac; done
 echo x >> "$dir/$task.starts"
 starts=$(wc -l < "$dir/$task.starts")
 await() { while [ ! -e "$dir/$1" ]; do sleep 0.01; done; }
+mark() { cp "$dir/mark" "$dir/logs/$task.batch"; }
 [ ! -e "$dir/$task.silent" ] || await over
 [ -z "$fd" ] || { echo "127.0.0.1:7${#task}" >&$fd; eval "exec $fd>&-"; }
 )";
@@ -133,6 +136,12 @@ class LauncherTest : public ::testing::Test {
     ended = true;
     stopper.join();
     return status;
+  }
+
+  void MarkBatch(const MarkedBatch& batch) {
+    const auto mark = BatchMark::Create(directory_ + "/mark");
+    ASSERT_TRUE(mark.ok()) << mark.status();
+    (*mark)->Set(batch);
   }
 
   std::string Content(const std::string& name) {
