@@ -30,6 +30,7 @@
 #include "ps/ps_task.h"
 #include "runtime/cluster/environment.h"
 #include "runtime/config/flags.h"
+#include "runtime/process/child.h"
 #include "runtime/process/exit_code.h"
 #include "runtime/process/version.h"
 #include "runtime/rpc/channel.h"
@@ -166,6 +167,7 @@ std::vector<Command> Commands(const TrainRoles& roles, const Environment& enviro
 }  // namespace shoal
 
 int main(int argc, char** argv) {
+  shoal::KeepEndsOfChildren();
   // Names are looked up as every other program here does it: /etc/hosts first, then what nsswitch
   // has. gRPC's own resolver asks name servers for IPv6 too, and waits a minute for a silent one.
   setenv("GRPC_DNS_RESOLVER", "native", /*overwrite=*/0);

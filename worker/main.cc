@@ -135,6 +135,7 @@ int Main(int argc, char** argv, ModelFunction model, DatasetFactory dataset) {
 }
 
 int Main(int argc, char** argv, ModelFactory model) {
+  KeepEndsOfChildren();
   setenv("GRPC_DNS_RESOLVER", "native", /*overwrite=*/0);  // deploy/shoal.cc does so too.
   const ModelFactory checked = Checked(std::move(model));
   const std::vector<std::string> args(argv + 1, argv + argc);

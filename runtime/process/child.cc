@@ -90,6 +90,15 @@ absl::StatusOr<pid_t> Spawn(const ChildOptions& options, int report_fd) {
 
 }  // namespace
 
+ChildExit ChildExit::FromStatus(int status) {
+  if (WIFSIGNALED(status)) return ChildExit{/*by_signal=*/true, WTERMSIG(status)};
+  return ChildExit{/*by_signal=*/false, WEXITSTATUS(status)};
+}
+
+ChildExit ChildExit::Unknown() {
+  return ChildExit{/*by_signal=*/false, kExitInternalError, /*is_known=*/false};
+}
+
 bool ChildExit::crashed() const {
   return by_signal && (number == SIGSEGV || number == SIGBUS || number == SIGFPE ||
                        number == SIGILL || number == SIGABRT);
@@ -118,6 +127,7 @@ absl::StatusCode ChildExit::status_code() const {
 }
 
 std::string ChildExit::Describe() const {
+  if (!is_known) return "it is not known how it ended, because SIGCHLD was ignored";
   if (by_signal) {
     const char* name = sigabbrev_np(number);
     return name != nullptr ? absl::StrCat("killed by SIG", name)
@@ -170,12 +180,8 @@ std::optional<ChildExit> Child::WaitFor(absl::Duration timeout) {
   while (true) {
     int status = 0;
     const pid_t ended = waitpid(pid_, &status, timeout == absl::InfiniteDuration() ? 0 : WNOHANG);
-    if (ended == pid_) {
-      exit_.emplace();
-      exit_->by_signal = WIFSIGNALED(status);
-      exit_->number = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
-      return exit_;
-    }
+    if (ended == pid_) return exit_ = ChildExit::FromStatus(status);
+    if (ended < 0 && errno == ECHILD) return exit_ = ChildExit::Unknown();
     const absl::Duration left = end - clock.Now();
     if (left <= absl::ZeroDuration()) return std::nullopt;
     absl::SleepFor(std::min(pause, left));
@@ -193,6 +199,8 @@ void Child::Kill() {
   kill(-pid_, SIGKILL);
   kill(pid_, SIGKILL);
 }
+
+void KeepEndsOfChildren() { signal(SIGCHLD, SIG_DFL); }
 
 void DieWithParent(pid_t parent_pid) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -21,8 +21,16 @@ namespace shoal {
 struct ChildExit {
   bool by_signal = false;
   int number = 0;  // The signal, or the exit code.
+  // False: the system did not keep how it ended (see KeepEndsOfChildren). Counts as an error.
+  bool is_known = true;
+
+  // Returns the end that waitpid reports in `status`.
+  static ChildExit FromStatus(int status);
+  static ChildExit Unknown();
 
   bool ok() const { return !by_signal && number == 0; }
+  // Returns whether it ended by itself, with an exit code that is known.
+  bool has_code() const { return is_known && !by_signal; }
   // Returns the status code that maps to the same exit code. For a signal it is Internal after a
   // crash, and Unavailable ("restart me") if another process sent the signal.
   absl::StatusCode status_code() const;
@@ -79,6 +87,11 @@ class Child {
   UniqueFd report_;
   std::optional<ChildExit> exit_;
 };
+
+// Has the kernel keep how a child ended until this process waits for it. A process whose parent
+// ignores SIGCHLD (a shell after `trap '' CHLD`, a daemon) ignores it as well, and would not learn
+// how its children end. For main, before the first child starts.
+void KeepEndsOfChildren();
 
 // Makes the kernel kill this process when its parent dies. If the parent has died already (it is no
 // longer `parent_pid`), exits. For the main function of a child.

@@ -121,6 +121,22 @@ TEST(ChildTest, BlockedSignalsAreNotInherited) {
   EXPECT_EQ(child->WaitFor(absl::Seconds(10))->Describe(), "killed by SIGTERM");
 }
 
+TEST(ChildTest, AnEndThatTheSystemDoesNotKeepIsAnError) {
+  signal(SIGCHLD, SIG_IGN);
+  const ChildExit exit = ExitOf("exit 0");
+  signal(SIGCHLD, SIG_DFL);
+  EXPECT_FALSE(exit.ok());
+  EXPECT_FALSE(exit.is_known);
+  EXPECT_EQ(exit.status_code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(exit.Describe(), "it is not known how it ended, because SIGCHLD was ignored");
+}
+
+TEST(ChildTest, AProcessThatInheritedAnIgnoredSigchldLearnsHowItsChildrenEnd) {
+  signal(SIGCHLD, SIG_IGN);
+  KeepEndsOfChildren();
+  EXPECT_EQ(ExitOf("exit 64").Describe(), "exit code 64 (bad flags)");
+}
+
 TEST(DieWithParentTest, TheKernelKillsTheChildWhenTheParentIsKilled) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);

@@ -456,6 +456,23 @@ TEST(ComputeProgramTest, TheEndOfAProcessIsNoticedAtOnce) {
   EXPECT_FALSE(end.was_killed);
 }
 
+TEST(ComputeProgramTest, AProcessWhoseEndTheSystemDoesNotKeepHasNotSucceeded) {
+  ProgramProcess::Options options;
+  options.args = {"/bin/sleep", "1000"};
+  options.parameters_fd = STDERR_FILENO;
+  options.contributions_fd = STDERR_FILENO;
+  const RealClock clock;
+  options.clock = &clock;
+  signal(SIGCHLD, SIG_IGN);
+  const auto started = ProgramProcess::Start(options);
+  ASSERT_TRUE(started.ok());
+  kill((*started)->pid(), SIGUSR1);
+  const ProgramEnd end = (*started)->End(absl::InfiniteFuture());
+  signal(SIGCHLD, SIG_DFL);
+  EXPECT_FALSE(end.exit.ok());
+  EXPECT_FALSE(end.exit.is_known);
+}
+
 // Each look at it is an hour later.
 class FastClock : public Clock {
  public:

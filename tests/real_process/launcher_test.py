@@ -173,6 +173,17 @@ def one_crash_does_not_blame_the_batch():
         assert run.summary()["examples"] == 3 * 4030, run.summary()
 
 
+def a_parent_that_ignores_sigchld_changes_nothing():
+    with cluster.Run(SMALL, *TWO) as run:
+        run.command[:0] = ["/bin/sh", "-c", "trap '' CHLD; exec \"$@\"", "sh"]
+        run.start()
+        run.wait_for_step(20)
+        run.kill("worker", 1)
+        run.finish()
+        run.assert_nothing_left()
+        assert "worker/1 died (killed by SIGKILL); restarting it, 1 of 3" in run.output, run.output
+
+
 def a_stopped_worker_is_replaced_by_the_others():
     # Long enough not to be over before the worker is stopped.
     with cluster.Run(SMALL, *TWO, "--num_epochs=30", "--set", "cluster.lease_seconds=3") as run:
@@ -254,7 +265,8 @@ if __name__ == "__main__":
                   a_killed_chief_ends_the_run_and_is_named,
                   a_killed_chief_of_a_resumed_run_is_described_by_that_start,
                   a_chief_that_is_killed_before_a_checkpoint_leaves_the_command_that_begins_again,
-                  one_crash_does_not_blame_the_batch, a_stopped_worker_is_replaced_by_the_others,
+                  one_crash_does_not_blame_the_batch, a_parent_that_ignores_sigchld_changes_nothing,
+                  a_stopped_worker_is_replaced_by_the_others,
                   a_stopped_ps_is_replaced_and_the_result_has_the_same_bytes,
                   without_workers_the_run_ends_with_the_checkpoint_that_is_named,
                   a_last_worker_that_others_stop_is_no_stop_of_the_run,

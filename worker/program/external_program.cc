@@ -52,7 +52,7 @@ constexpr absl::Duration kLookPeriod = absl::Milliseconds(100);
 
 // The exit codes of shoal mean nothing for a program.
 std::string DescribeEnd(const ChildExit& exit) {
-  return exit.by_signal ? exit.Describe() : absl::StrCat("exit code ", exit.number);
+  return exit.has_code() ? absl::StrCat("exit code ", exit.number) : exit.Describe();
 }
 
 // Returns a hint for a program that has ended by itself.

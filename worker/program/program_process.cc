@@ -270,10 +270,11 @@ ProgramEnd ProgramProcess::End(absl::Time deadline) {
   kill(pid_, SIGKILL);  // No other process can have its number before waitpid.
   group_->Kill();       // Processes that it started may live.
   int status = 0;
-  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
-  }
-  end_->exit.by_signal = WIFSIGNALED(status);
-  end_->exit.number = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+  pid_t ended = 0;
+  do {
+    ended = waitpid(pid_, &status, 0);
+  } while (ended < 0 && errno == EINTR);
+  end_->exit = ended == pid_ ? ChildExit::FromStatus(status) : ChildExit::Unknown();
   return *end_;
 }
 
