@@ -150,6 +150,7 @@ absl::Status Launcher::StartTask(Task* task) {
     child.args = places->Command(task->id, task->was_restarted, child.log_file, child.args);
   }
   task->started = clock_.Now();
+  task->kill_at = absl::InfiniteFuture();
   task->judge_at.reset();
   task->gone = std::max(task->gone, NewestListed(link_.get(), task->id));
   task->incarnation = 0;
@@ -267,10 +268,10 @@ absl::Status Launcher::EndAll(absl::Duration patience) {
   std::vector<Task*> all;
   for (Task& task : tasks_) all.push_back(&task);
   all.push_back(&chief_);
-  if (options_.places != nullptr && !in_order) {
+  if (!in_order) {
     // Together, before they are waited for one by one.
     for (Task* task : all) {
-      if (task->child != nullptr) task->child->Signal(SIGTERM);
+      if (task->child != nullptr) BeginEnd(task);
     }
   }
   for (Task* task : all) {
@@ -288,7 +289,7 @@ absl::Status Launcher::EndAll(absl::Duration patience) {
       } else if (in_order) {
         killed.push_back(task->id.ToString());
       }
-      End(task->child.get());
+      End(task);
     } else if (!exit->ok() && !task->ended && in_order && task != &chief_ &&
                exit->status_code() != absl::StatusCode::kCancelled) {
       const std::optional<ProgramFailure> failure = FindProgramFailure(*task);
@@ -341,14 +342,39 @@ absl::Duration Launcher::PatienceWith(const Task& task, bool is_outside,
   return is_outside ? std::min(patience, kOutsidersEnd) : patience;
 }
 
-void Launcher::End(Child* child) const {
-  if (options_.places != nullptr) {
+void Launcher::BeginEnd(Task* task) const {
+  if (task->kill_at != absl::InfiniteFuture()) return;
+  task->kill_at = clock_.Now();
+  if (options_.places == nullptr) {
+    task->child->Kill();
+  } else {
     // The process that carries the task ends it there first.
-    child->Signal(SIGTERM);
-    child->WaitFor(kFarEnd);
+    task->child->Signal(SIGTERM);
+    task->kill_at += kFarEnd;
   }
-  child->Kill();
-  child->WaitFor(absl::InfiniteDuration());
+}
+
+void Launcher::End(Task* task) const {
+  BeginEnd(task);
+  task->child->WaitFor(task->kill_at - clock_.Now());
+  task->child->Kill();
+  if (task->child->WaitFor(task->child->PatienceAfterKill()).has_value()) return;
+  PrintThatItDoesNotEnd(*task);
+}
+
+std::optional<ChildExit> Launcher::EndOf(Task* task) const {
+  const std::optional<ChildExit> exit = task->child->Poll();
+  if (exit.has_value() || clock_.Now() < task->kill_at) return exit;
+  task->child->Kill();
+  if (task->child->PatienceAfterKill() > absl::ZeroDuration()) return std::nullopt;
+  PrintThatItDoesNotEnd(*task);
+  return ChildExit{/*by_signal=*/true, SIGKILL};
+}
+
+void Launcher::PrintThatItDoesNotEnd(const Task& task) const {
+  options_.progress->Print(absl::StrCat(
+      task.id.ToString(), " (process ", task.child->pid(),
+      ") does not end after SIGKILL, so it is not waited for; does its file system answer?"));
 }
 
 bool Launcher::IsOutOfRun(TaskId worker) const {

@@ -109,6 +109,8 @@ class Launcher {
     std::unique_ptr<Child> child;  // Null: given up.
     uint32_t restarts = 0;         // Restarts that count against the limit.
     RestartPauses pauses;
+    // When its child is killed, if it has not ended by then.
+    absl::Time kill_at = absl::InfiniteFuture();
     // When the exit of its child is judged, if the chief has not ended by then.
     std::optional<absl::Time> judge_at;
     // When it is started again; its child has ended.
@@ -207,7 +209,13 @@ class Launcher {
   size_t WorkersLeft() const;
   // Prints the last lines of the log of a task that ran on another host and failed.
   void PrintLogEnd(TaskId task) const;
-  void End(Child* child) const;
+  // Kills the task; one on another host is asked to end first, and killed a while later.
+  void BeginEnd(Task* task) const;
+  void End(Task* task) const;
+  // Returns how the task ended; nothing while it runs. Kills it when its time is over, and does not
+  // wait for ever for the end of what it has killed.
+  std::optional<ChildExit> EndOf(Task* task) const;
+  void PrintThatItDoesNotEnd(const Task& task) const;
 
   const Options options_;
   const TaskLogs logs_;

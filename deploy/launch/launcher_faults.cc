@@ -28,7 +28,7 @@ absl::Status Launcher::CheckTask(Task* task) {
   if (task->start_at.has_value()) {
     return clock_.Now() < *task->start_at ? absl::OkStatus() : Restart(task);
   }
-  const std::optional<ChildExit> exit = task->child->Poll();
+  const std::optional<ChildExit> exit = EndOf(task);
   if (!exit.has_value()) return absl::OkStatus();
   if (exit->ok()) {
     task->ended = true;  // It was notified of the end before this launcher.
@@ -258,13 +258,16 @@ void Launcher::EndPsWithoutPlace() {
   const v1::RunState::Phase phase = status->state().phase();
   if (phase != v1::RunState::PHASE_PREPARING && phase != v1::RunState::PHASE_TRAINING) return;
   for (Task& task : tasks_) {
-    if (task.id.job != Job::kPs || task.ended || task.child->Poll().has_value()) continue;
+    const bool has_time = task.kill_at == absl::InfiniteFuture();
+    if (task.id.job != Job::kPs || task.ended || !has_time || task.child->Poll().has_value()) {
+      continue;
+    }
     const uint64_t listed = ListedIncarnation(task, *status);
     if (listed == 0 && task.incarnation != 0) {
       options_.progress->Print(absl::StrCat(task.id.ToString(),
                                             " was silent until its lease ended, although its "
                                             "process is alive; the launcher kills it"));
-      End(task.child.get());
+      BeginEnd(&task);
       continue;
     }
     task.incarnation = listed;

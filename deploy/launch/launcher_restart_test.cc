@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 
 #include "deploy/launch/launcher_testing.h"
+#include "runtime/process/withheld_end.h"
 
 namespace shoal {
 namespace {
@@ -94,7 +95,7 @@ class ChiefOfADeadWorker : public TestChief {
   absl::Status GetRunStatus(const v1::GetRunStatusRequest&, v1::GetRunStatusResponse*) override {
     pid_t worker = 0;
     std::ifstream(directory() + "/worker.pid") >> worker;
-    // Until the launcher has noticed its end it can be signalled.
+    // It can be signalled until the launcher has noticed its end.
     if (worker != 0 && kill(worker, 0) != 0) *wanted_ = 1;
     return absl::OkStatus();
   }
@@ -117,6 +118,43 @@ TEST_F(LauncherTest, WhileADeadWorkerWaitsForTheChiefsWordRequestsArePassedOn) {
   EXPECT_THAT(status.message(), HasSubstr("ps/0 did not come back"));
   EXPECT_EQ(Starts("worker-0"), 1);
   EXPECT_THAT(printed_, Not(HasSubstr("worker/0 died")));
+}
+
+// Lists the ps with the number in ps.pid a few times and then no longer, because its lease has
+// ended. That process seems to hang when it is killed.
+class ChiefOfAnUnkillablePs : public TestChief {
+ public:
+  using TestChief::TestChief;
+  absl::Status GetRunStatus(const v1::GetRunStatusRequest&,
+                            v1::GetRunStatusResponse* response) override {
+    response->mutable_state()->set_phase(v1::RunState::PHASE_TRAINING);
+    uint32_t process_id = 0;
+    std::ifstream(directory() + "/ps.pid") >> process_id;
+    if (process_id == 0) return absl::OkStatus();
+    WithholdEndOf(static_cast<pid_t>(process_id));
+    if (++times_ > 4) return absl::OkStatus();
+    v1::GetRunStatusResponse::Task* task = response->add_tasks();
+    task->mutable_member()->set_job(v1::JOB_PS);
+    task->set_process_id(process_id);
+    task->set_incarnation(1);
+    return absl::OkStatus();
+  }
+
+ private:
+  int times_ = 0;
+};
+
+TEST_F(LauncherTest, APsThatDoesNotEndWhenItIsKilledIsNamedAndReplaced) {
+  options_.connect = [this](const std::string&) {
+    return NewClient(std::make_unique<ChiefOfAnUnkillablePs>(directory_));
+  };
+  EXPECT_EQ(Launch("case $task in ps-0) [ $starts = 2 ] && { touch $dir/over; exit 0; };"
+                   " echo $$ > $dir/ps.pid; await over;; *) await over;; esac"),
+            absl::OkStatus());
+  EXPECT_EQ(Starts("ps-0"), 2);
+  EXPECT_THAT(printed_, HasSubstr("alive; the launcher kills it\nps/0 (process "));
+  EXPECT_THAT(printed_, HasSubstr(") does not end after SIGKILL, so it is not waited for; "));
+  EXPECT_THAT(printed_, HasSubstr("ps/0 died (killed by SIGKILL); restarting it"));
 }
 
 }  // namespace

@@ -17,7 +17,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 
-#include "base/clock.h"
 #include "runtime/process/exit_code.h"
 #include "runtime/process/report_address.h"
 
@@ -28,6 +27,8 @@ namespace {
 
 // The descriptor of the child's pipe for its address.
 constexpr int kReportFd = 3;
+
+constexpr absl::Duration kEndOfKilled = absl::Seconds(10);
 
 // posix_spawn's two settings objects, released on every path.
 class SpawnSettings {
@@ -157,7 +158,7 @@ absl::StatusOr<std::unique_ptr<Child>> Child::Start(const ChildOptions& options)
 Child::~Child() {
   if (Poll().has_value()) return;
   Kill();
-  WaitFor(absl::InfiniteDuration());
+  WaitFor(PatienceAfterKill());
 }
 
 absl::StatusOr<std::string> Child::WaitForAddress(absl::Duration timeout) {
@@ -174,15 +175,14 @@ std::optional<ChildExit> Child::Poll() { return WaitFor(absl::ZeroDuration()); }
 
 std::optional<ChildExit> Child::WaitFor(absl::Duration timeout) {
   if (exit_.has_value()) return exit_;
-  const RealClock clock;
-  const absl::Time end = clock.Now() + timeout;
+  const absl::Time end = clock_.Now() + timeout;
   absl::Duration pause = absl::Milliseconds(1);
   while (true) {
     int status = 0;
     const pid_t ended = waitpid(pid_, &status, timeout == absl::InfiniteDuration() ? 0 : WNOHANG);
     if (ended == pid_) return exit_ = ChildExit::FromStatus(status);
     if (ended < 0 && errno == ECHILD) return exit_ = ChildExit::Unknown();
-    const absl::Duration left = end - clock.Now();
+    const absl::Duration left = end - clock_.Now();
     if (left <= absl::ZeroDuration()) return std::nullopt;
     absl::SleepFor(std::min(pause, left));
     pause = std::min(pause * 2, absl::Milliseconds(20));
@@ -198,6 +198,11 @@ void Child::Kill() {
   if (exit_.has_value()) return;
   kill(-pid_, SIGKILL);
   kill(pid_, SIGKILL);
+  killed_ = std::min(killed_, clock_.Now());
+}
+
+absl::Duration Child::PatienceAfterKill() const {
+  return std::max(killed_ + kEndOfKilled - clock_.Now(), absl::ZeroDuration());
 }
 
 void KeepEndsOfChildren() { signal(SIGCHLD, SIG_DFL); }

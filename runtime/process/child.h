@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "base/clock.h"
 #include "base/unique_fd.h"
 
 namespace shoal {
@@ -57,7 +58,7 @@ class Child {
  public:
   static absl::StatusOr<std::unique_ptr<Child>> Start(const ChildOptions& options);
 
-  // Kills the child's group, if the child still runs, and waits for it.
+  // Kills the child's group, if the child still runs, and waits for PatienceAfterKill.
   ~Child();
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
@@ -77,6 +78,10 @@ class Child {
   void Signal(int signal);
   // Sends SIGKILL to the child's whole group.
   void Kill();
+  // Returns how much longer to wait for the end of a child that was killed: until ten seconds after
+  // the first Kill. A process that hangs in a call of a file system may not end for ever, but it
+  // executes nothing of its program any more.
+  absl::Duration PatienceAfterKill() const;
 
  private:
   Child(std::string name, pid_t pid, UniqueFd report)
@@ -84,7 +89,9 @@ class Child {
 
   const std::string name_;
   const pid_t pid_;
+  const RealClock clock_;
   UniqueFd report_;
+  absl::Time killed_ = absl::InfiniteFuture();
   std::optional<ChildExit> exit_;
 };
 

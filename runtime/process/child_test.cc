@@ -17,6 +17,7 @@
 
 #include "base/unique_fd.h"
 #include "runtime/process/report_address.h"
+#include "runtime/process/withheld_end.h"
 
 namespace shoal {
 namespace {
@@ -108,6 +109,19 @@ TEST(ChildTest, DestructionKillsTheWholeGroup) {
     state.clear();
     stat >> pid >> name >> state;
   } while (!state.empty() && state != "Z" && state != "X");
+}
+
+TEST(ChildTest, AChildThatDoesNotEndWhenItIsKilledIsNotWaitedForForEver) {
+  std::unique_ptr<Child> child = Started(Shell("sleep 60"));
+  WithholdEndOf(child->pid());
+  EXPECT_EQ(child->PatienceAfterKill(), absl::InfiniteDuration());
+  child->Kill();
+  EXPECT_LE(child->PatienceAfterKill(), absl::Seconds(10));
+  EXPECT_FALSE(child->WaitFor(child->PatienceAfterKill()).has_value());
+  EXPECT_EQ(child->PatienceAfterKill(), absl::ZeroDuration());
+  child->Kill();
+  EXPECT_EQ(child->PatienceAfterKill(), absl::ZeroDuration());
+  child.reset();
 }
 
 TEST(ChildTest, BlockedSignalsAreNotInherited) {
