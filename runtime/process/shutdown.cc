@@ -51,7 +51,12 @@ absl::Status SystemError(const char* call) {
 // Opens a descriptor that becomes readable when the parent has ended. PR_SET_PDEATHSIG is
 // unsuitable: it sends its signal when the thread of the parent that started this process ends, and
 // launchers start processes from threads of a pool.
-UniqueFd WatchParent() { return UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, getppid(), 0))); }
+UniqueFd WatchParent(pid_t parent) {
+  UniqueFd watch(static_cast<int>(syscall(SYS_pidfd_open, parent, 0)));
+  if (getppid() == parent) return watch;
+  // It had ended, and another process may have its number.
+  return UniqueFd(eventfd(1, EFD_CLOEXEC));
+}
 
 // Milliseconds for poll(2); -1 waits for ever.
 int PollTimeout(absl::Time now, absl::Time until) {
@@ -159,7 +164,7 @@ absl::StatusOr<std::unique_ptr<SignalWatcher>> SignalWatcher::Start(
   if (!signals.is_valid()) return SystemError("signalfd");
   UniqueFd stop(eventfd(0, EFD_CLOEXEC));
   if (!stop.is_valid()) return SystemError("eventfd");
-  UniqueFd parent = options.ends_with_parent ? WatchParent() : UniqueFd();
+  UniqueFd parent = options.parent != 0 ? WatchParent(options.parent) : UniqueFd();
   return std::unique_ptr<SignalWatcher>(
       new SignalWatcher(options, shutdown, std::move(signals), std::move(stop), std::move(parent)));
 }

@@ -9,6 +9,8 @@
 #ifndef SHOAL_RUNTIME_PROCESS_SHUTDOWN_H_
 #define SHOAL_RUNTIME_PROCESS_SHUTDOWN_H_
 
+#include <sys/types.h>
+
 #include <functional>
 #include <memory>
 #include <thread>
@@ -88,10 +90,11 @@ struct SignalOptions {
   std::function<void(int signal)> on_second;
   // SIGHUP is a request to reload; otherwise it ends the process like SIGTERM.
   bool hang_up_reloads = false;
-  // The end of the parent process counts as SIGTERM, unless a signal came before. This is for
-  // launchers that are killed and cannot send a signal. It has no effect on Linux before 5.3 or if
-  // the parent is in another namespace.
-  bool ends_with_parent = false;
+  // The end of this process's parent counts as SIGTERM, unless a signal came before. This is for
+  // launchers that are killed and cannot send a signal. 0: it does not count. Read the parent's
+  // number with getppid first in main, so that its end before the watcher starts counts as well. A
+  // later end is not noticed on Linux before 5.3; nor is any if the parent is in another namespace.
+  pid_t parent = 0;
 };
 
 // Reads signals on its own thread, which the destructor joins. Must be started first in main,

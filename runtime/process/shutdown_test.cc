@@ -241,7 +241,7 @@ int ExitStatusOfAnOrphan(bool ends) {
   const pid_t parent = fork();
   if (parent == 0) {
     SignalOptions options;
-    options.ends_with_parent = true;
+    options.parent = getpid();
     const int code = ExitStatusOf(options, [&](ShutdownNotification* shutdown) {
       alarm(20);
       const pid_t killed = getppid();
@@ -267,6 +267,20 @@ int ExitStatusOfAnOrphan(bool ends) {
 
 TEST(SignalWatcherTest, TheEndOfTheParentCountsAsSigterm) {
   EXPECT_EQ(ExitStatusOfAnOrphan(/*ends=*/false), 143);
+}
+
+TEST(SignalWatcherTest, TheEndOfTheParentBeforeTheWatcherStartsCountsAsSigterm) {
+  // No process has the first number, and the second belongs to another one than the parent.
+  for (const pid_t ended : {1 << 30, 1}) {
+    SignalOptions options;
+    options.parent = ended;
+    EXPECT_EQ(ExitStatusOf(options,
+                           [](ShutdownNotification* shutdown) {
+                             shutdown->Wait();
+                             return ToExitCode(absl::CancelledError(), *shutdown);
+                           }),
+              143);
+  }
 }
 
 TEST(SignalWatcherTest, TheEndOfTheParentIsNotASecondSignal) {

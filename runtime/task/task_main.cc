@@ -164,6 +164,7 @@ absl::StatusOr<std::string> WorkingDirectory() {
 
 int TaskMain(const std::optional<Job>& command, absl::Span<const std::string> args,
              const RunTask& run, ModelFrom model, const Environment& environment) {
+  const pid_t parent = getppid();  // First: it may be killed at any time.
   ShutdownNotification shutdown;
   const auto end = [&](const absl::Status& status) {
     if (!status.ok()) {
@@ -187,7 +188,7 @@ int TaskMain(const std::optional<Job>& command, absl::Span<const std::string> ar
   RaiseFileLimit();
   SignalOptions on_signals;
   on_signals.hang_up_reloads = true;
-  on_signals.ends_with_parent = LauncherIsParent(environment);
+  if (LauncherIsParent(environment)) on_signals.parent = parent;
   // A chief makes a checkpoint first.
   const bool is_chief = options->task.job == Job::kChief || options->hosts_chief;
   const StopTimes times = ComputeStopTimes(options->run);
