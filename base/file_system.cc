@@ -15,20 +15,16 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
+#include "base/passing_errors.h"
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
 
 namespace shoal {
 namespace {
 
-// These errors of a network file system are temporary, so they become UNAVAILABLE. Otherwise ESTALE
-// would map to ABORTED, which means that another task has taken over.
-bool IsPassing(int error) { return error == EIO || error == ESTALE; }
-
 absl::Status ErrnoStatus(absl::string_view what, absl::string_view path) {
-  const std::string where = absl::StrCat(what, " ", path);
-  if (IsPassing(errno)) return absl::UnavailableError(absl::ErrnoToStatus(errno, where).message());
-  return absl::ErrnoToStatus(errno, where);
+  const int error = errno;
+  return StatusOfErrno(error, absl::StrCat(what, " ", path));
 }
 
 class PosixWritableFile : public WritableFile {

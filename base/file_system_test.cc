@@ -1,7 +1,9 @@
 // Tests the same properties for the disk and for the file system in memory.
 #include "base/file_system.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 
 #include <memory>
 #include <string>
@@ -13,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "base/failing_call.h"
 #include "base/faulty_file_system.h"
 #include "base/status_matchers.h"
 
@@ -144,6 +147,27 @@ TEST_P(FileSystemTest, SpaceLeftIsKnown) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Disks, FileSystemTest, ::testing::Values(Kind::kPosix, Kind::kFaulty));
+
+// A file server or a FUSE daemon that is away.
+TEST(PosixFileSystemTest, AnErrorThatMayPassIsUnavailable) {
+  const std::unique_ptr<FileSystem> disk = NewPosixFileSystem();
+  const std::string path = absl::StrCat(::testing::TempDir(), "/passing");
+  ASSERT_OK(WriteAtomically(*disk, path, "text"));
+  for (const int error : {EIO, ESTALE, ENOTCONN, ESHUTDOWN, ENODEV, ENXIO, ETIMEDOUT, EMFILE}) {
+    RunWithFailingCall(SYS_openat, error, [&] {
+      EXPECT_THAT(ReadFile(*disk, path), StatusIs(absl::StatusCode::kUnavailable)) << error;
+      EXPECT_THAT(disk->List(ParentDirectory(path)), StatusIs(absl::StatusCode::kUnavailable));
+    });
+    RunWithFailingCall(SYS_pread64, error, [&] {
+      EXPECT_THAT(ReadFile(*disk, path),
+                  StatusIs(absl::StatusCode::kUnavailable, HasSubstr("cannot read")));
+    });
+    RunWithFailingCall(SYS_fsync, error, [&] {
+      EXPECT_THAT(WriteAtomically(*disk, path, "new"), StatusIs(absl::StatusCode::kUnavailable));
+    });
+  }
+  EXPECT_THAT(ReadFile(*disk, path), IsOkAndHolds("text"));
+}
 
 TEST(PathTest, JoinAndParentAreInverse) {
   EXPECT_EQ(JoinPath("a/b", "c"), "a/b/c");
