@@ -1,5 +1,6 @@
 #include "runtime/config/flags.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -222,6 +223,20 @@ bool IsFlag(absl::string_view text) {
   return text.find_first_not_of("0123456789", 1) != absl::string_view::npos;
 }
 
+// Loads the run file. A launcher has read it before it started this task, so if it is missing, its
+// file system is away.
+absl::StatusOr<v1::RunConfig> LoadRunOfTask(const std::string& path,
+                                            const std::vector<GivenFlag>& flags) {
+  absl::StatusOr<v1::RunConfig> run = LoadRunConfig(path);
+  const bool has_launcher = std::any_of(flags.begin(), flags.end(), [](const GivenFlag& flag) {
+    return absl::string_view(flag.spec->name) == "parent_pid";
+  });
+  if (!absl::IsNotFound(run.status()) || !has_launcher) return run;
+  return absl::UnavailableError(absl::StrCat("--run: ", path,
+                                             " was there for the launcher and is missing now; make "
+                                             "sure that this host sees its file system"));
+}
+
 }  // namespace
 
 absl::StatusOr<CommandLine> ParseCommandLine(FlagScope scope, absl::Span<const std::string> args) {
@@ -250,7 +265,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(FlagScope scope, absl::Span<const s
     if (absl::string_view(flag.spec->name) != "run") continue;
     RETURN_IF_ERROR(CheckIsPath("--run", flag.value));
     RETURN_IF_ERROR(ApplyFlag(scope, flag, &line));
-    ASSIGN_OR_RETURN(line.run, LoadRunConfig(flag.value));
+    ASSIGN_OR_RETURN(line.run, LoadRunOfTask(flag.value, flags));
     if (line.run.ByteSizeLong() == 0) {
       return InvalidField("--run", absl::StrCat(flag.value,
                                                 " sets no field of a run; name a run file, "

@@ -52,6 +52,14 @@ TEST(FlagsTest, ShortNamesAreFieldsOfTheRun) {
   EXPECT_TRUE(line.run.has_seed());
 }
 
+TEST(FlagsTest, AMissingRunFileMayComeBackForATaskThatALauncherStarted) {
+  const std::string missing = "--run=" + ::testing::TempDir() + "/missing.textproto";
+  EXPECT_TRUE(absl::IsNotFound(ParseCommandLine(kScopeTask, {missing}).status()));
+  const absl::Status away = ParseCommandLine(kScopeTask, {missing, "--parent_pid=7"}).status();
+  EXPECT_TRUE(absl::IsUnavailable(away)) << away;
+  EXPECT_THAT(std::string(away.message()), HasSubstr("/missing.textproto was there"));
+}
+
 TEST(FlagsTest, BooleansHaveAllForms) {
   EXPECT_TRUE(Parsed(kScopeTrain, {"--sync_replicas"}).run.sync().sync_replicas());
   const CommandLine off = Parsed(kScopeTrain, {"--nosync_replicas"});

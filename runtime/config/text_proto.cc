@@ -16,6 +16,7 @@
 #include "google/protobuf/message.h"
 #include "google/protobuf/text_format.h"
 
+#include "base/passing_errors.h"
 #include "runtime/config/enum_values.h"
 
 namespace shoal {
@@ -87,6 +88,21 @@ absl::Status ParseText(absl::string_view source, bool has_lines, std::string* te
       errors.error().empty() ? absl::StrCat(source, ": is not a text proto") : errors.error());
 }
 
+// Returns 0, or the errno of what failed; EFBIG if the file is too large.
+int ReadWholeFile(const std::string& path, FileOpener open, std::string* text) {
+  text->clear();
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(open(path.c_str(), "re"), &std::fclose);
+  if (file == nullptr) return errno;
+  char buffer[4096];
+  while (true) {
+    const size_t count = std::fread(buffer, 1, sizeof(buffer), file.get());
+    if (std::ferror(file.get()) != 0) return errno;
+    if (count == 0) return 0;
+    text->append(buffer, count);
+    if (text->size() > kMaxFileBytes) return EFBIG;
+  }
+}
+
 }  // namespace
 
 absl::Status ParseTextProto(absl::string_view text, absl::string_view file_name,
@@ -111,27 +127,23 @@ std::string PrintTextProto(const google::protobuf::Message& message) {
   return text;
 }
 
-absl::StatusOr<std::string> ReadTextFile(absl::string_view field, const std::string& path) {
-  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "re"), &std::fclose);
-  const auto fail = [&](absl::string_view what) {
-    const bool is_missing = errno == ENOENT;
-    const std::string text = absl::StrCat(field, ": cannot read ", path, ": ", what,
-                                          is_missing ? "; name a file that is there" : "");
-    return is_missing ? absl::NotFoundError(text) : absl::InvalidArgumentError(text);
-  };
-  if (file == nullptr) return fail(std::strerror(errno));
+absl::StatusOr<std::string> ReadTextFile(absl::string_view field, const std::string& path,
+                                         FileOpener open) {
   std::string text;
-  char buffer[4096];
-  size_t count = 0;
-  while ((count = std::fread(buffer, 1, sizeof(buffer), file.get())) > 0) {
-    text.append(buffer, count);
-    if (text.size() > kMaxFileBytes) {
-      errno = EFBIG;
-      return fail("larger than 16 MiB");
-    }
+  int error = ReadWholeFile(path, open, &text);
+  // Another file took the name after the first was opened, which a client of NFS cannot read then.
+  if (error == ESTALE) error = ReadWholeFile(path, open, &text);
+  if (error == 0) return text;
+  const std::string failure =
+      absl::StrCat(field, ": cannot read ", path, ": ",
+                   error == EFBIG ? "larger than 16 MiB" : std::strerror(error));
+  if (IsPassingError(error)) {
+    return absl::UnavailableError(absl::StrCat(failure, "; this may pass, so try again"));
   }
-  if (std::ferror(file.get())) return fail(std::strerror(errno));
-  return text;
+  if (error == ENOENT) {
+    return absl::NotFoundError(absl::StrCat(failure, "; name a file that is there"));
+  }
+  return absl::InvalidArgumentError(failure);
 }
 
 }  // namespace shoal

@@ -2,6 +2,7 @@
 #ifndef SHOAL_RUNTIME_CONFIG_TEXT_PROTO_H_
 #define SHOAL_RUNTIME_CONFIG_TEXT_PROTO_H_
 
+#include <cstdio>
 #include <string>
 
 #include "absl/status/status.h"
@@ -29,8 +30,13 @@ absl::Status MergeTextProto(absl::string_view text, absl::string_view source,
 
 std::string PrintTextProto(const google::protobuf::Message& message);
 
-// Reads a whole file of at most 16 MiB. NotFound or PermissionDenied name the field and the path.
-absl::StatusOr<std::string> ReadTextFile(absl::string_view field, const std::string& path);
+using FileOpener = std::FILE* (*)(const char* path, const char* mode);
+
+// Reads a whole file of at most 16 MiB. Errors name the field and the path: NotFound if there is no
+// file, Unavailable if the error may pass (passing_errors.h), otherwise InvalidArgument. Tests give
+// another function to open the file.
+absl::StatusOr<std::string> ReadTextFile(absl::string_view field, const std::string& path,
+                                         FileOpener open = &std::fopen);
 
 }  // namespace shoal
 
