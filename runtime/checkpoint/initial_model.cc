@@ -60,6 +60,19 @@ absl::Status Refused(absl::string_view what) {
   return absl::FailedPreconditionError(absl::StrCat("init_from: ", what));
 }
 
+// Returns whether the file system failed in a way that says nothing about the model.
+bool MayPass(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsResourceExhausted(status) ||
+         absl::IsUnknown(status);
+}
+
+// Refuses a model that cannot be read. An error that may pass keeps its code, so that the model is
+// read again.
+absl::Status Unread(absl::string_view what, const absl::Status& status) {
+  const absl::Status refused = Refused(absl::StrCat(what, status.message()));
+  return MayPass(status) ? absl::Status(status.code(), refused.message()) : refused;
+}
+
 // Tensors of a safetensors file; Place::where is the offset in its data.
 class SafetensorsTensors : public GivenTensors {
  public:
@@ -227,13 +240,19 @@ absl::Status NotFinite(const std::string& name) {
 
 absl::StatusOr<std::string> ResolveInitFrom(FileSystem& file_system, const std::string& path) {
   const absl::StatusOr<FileInfo> info = file_system.GetInfo(path);
+  if (MayPass(info.status())) return Unread("", info.status());
   if (!info.ok()) {
     return Refused(
         absl::StrCat("there is no ", path, "; name a safetensors file or the directory of a run"));
   }
-  if (!info->is_directory || FileExists(file_system, JoinPath(path, kManifestFile))) return path;
+  if (!info->is_directory) return path;
+  const absl::Status manifest = file_system.GetInfo(JoinPath(path, kManifestFile)).status();
+  if (manifest.ok()) return path;
+  if (MayPass(manifest)) return Unread("", manifest);
   const std::string root = JoinPath(path, "checkpoints");
-  if (!file_system.GetInfo(root).ok()) {
+  const absl::Status has_checkpoints = file_system.GetInfo(root).status();
+  if (MayPass(has_checkpoints)) return Unread("", has_checkpoints);
+  if (!has_checkpoints.ok()) {
     return Refused(
         absl::StrCat(path,
                      " is not the directory of a run: it has no checkpoints; name one, or a "
@@ -245,6 +264,7 @@ absl::StatusOr<std::string> ResolveInitFrom(FileSystem& file_system, const std::
   const absl::StatusOr<std::unique_ptr<Checkpoint>> newest =
       checkpoints->OpenLatestValid(Checkpoint::Verify::kIndex, &rejected);
   if (newest.ok()) return (*newest)->directory();
+  if (MayPass(newest.status())) return Unread("", newest.status());
   return Refused(absl::StrCat("the run in ", path, " has no good checkpoint (",
                               newest.status().message(), "); name another run"));
 }
@@ -282,7 +302,7 @@ absl::StatusOr<std::unique_ptr<InitialModel>> InitialModel::Open(
                    NameMap::Create("init_map", {run.init_map().begin(), run.init_map().end()}));
   ASSIGN_OR_RETURN(const std::string path, ResolveInitFrom(file_system, run.init_from()));
   absl::StatusOr<std::unique_ptr<GivenTensors>> tensors = OpenTensors(file_system, path);
-  if (!tensors.ok()) return Refused(tensors.status().message());
+  if (!tensors.ok()) return Unread("", tensors.status());
   std::unique_ptr<InitialModel> model(
       new InitialModel(variables, table, run.seed(), *std::move(tensors)));
   for (const v1::VariableSpec& variable : variables) {
@@ -310,7 +330,7 @@ absl::Status InitialModel::Fill(uint32_t slice, Contents* contents) {
   const std::string& name = source_[cut.variable];
   if (name.empty()) return initial_.Fill(slice, contents);
   const absl::Status read = tensors_->Read(name, cut.first_element, contents->value);
-  if (!read.ok()) return Refused(absl::StrCat("tensor ", name, ": ", read.message()));
+  if (!read.ok()) return Unread(absl::StrCat("tensor ", name, ": "), read);
   contents->slots_follow_value = true;
   if (AllFinite(contents->value.data(), contents->value.size())) return absl::OkStatus();
   return NotFinite(name);
@@ -321,7 +341,7 @@ absl::Status InitialModel::FillBucket(uint32_t slice, BucketContents* contents) 
   const std::string& name = source_[table];
   if (name.empty()) return absl::OkStatus();
   absl::StatusOr<BucketRows> saved = ReadRows(slice, name);
-  if (!saved.ok()) return Refused(absl::StrCat("table ", name, ": ", saved.status().message()));
+  if (!saved.ok()) return Unread(absl::StrCat("table ", name, ": "), saved.status());
   if (!AllFinite(saved->rows.data(), saved->rows.size())) return NotFinite(name);
   BucketRows& rows = contents->rows;
   const size_t dim = table_.row_elements_of(table);

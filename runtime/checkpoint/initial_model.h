@@ -28,6 +28,7 @@ class VariableSpec;
 
 // Returns the file or directory that init_from refers to: the newest valid checkpoint if it is the
 // directory of a run, otherwise the path itself. The result is valid as long as nothing is removed.
+// FailedPrecondition names init_from; an error of the file system that may pass keeps its code.
 absl::StatusOr<std::string> ResolveInitFrom(FileSystem& file_system, const std::string& path);
 
 // Returns the path of the file with the initial values that have this fingerprint, which a worker
@@ -44,7 +45,8 @@ absl::Status RemoveInitialValues(FileSystem& file_system, const std::string& run
 class InitialModel : public SliceSource {
  public:
   // Borrows specs and table. FailedPrecondition names init_from and the first variable that the
-  // file lacks or has in another shape or type, or what is wrong with the file.
+  // file lacks or has in another shape or type, or what is wrong with the file. An error of the
+  // file system that may pass keeps its code, also in the two functions below.
   static absl::StatusOr<std::unique_ptr<InitialModel>> Open(
       FileSystem& file_system, const v1::RunConfig& run,
       absl::Span<const v1::VariableSpec> variables, const SliceTable& table);

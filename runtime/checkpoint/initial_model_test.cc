@@ -9,7 +9,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "base/disk_faults.h"
 #include "base/faulty_file_system.h"
+#include "base/status_macros.h"
 #include "base/status_matchers.h"
 #include "proto/v1/run_config.pb.h"
 #include "runtime/checkpoint/checkpoint_testing.h"
@@ -50,6 +52,23 @@ class InitialModelTest : public ::testing::Test {
       EXPECT_EQ(contents.version, 0u);
     }
     return values;
+  }
+
+  // Reads all that a run with one ps reads.
+  absl::Status Load() {
+    ASSIGN_OR_RETURN(const std::unique_ptr<InitialModel> model, Open());
+    for (uint32_t s = 0; s < table_->size(); ++s) {
+      if ((*table_)[s].is_bucket) {
+        SliceSource::BucketContents contents;
+        RETURN_IF_ERROR(model->FillBucket(s, &contents));
+      } else {
+        std::vector<float> values((*table_)[s].num_elements);
+        SliceSource::Contents contents;
+        contents.value = absl::MakeSpan(values);
+        RETURN_IF_ERROR(model->Fill(s, &contents));
+      }
+    }
+    return absl::OkStatus();
   }
 
   std::string Error() { return std::string(Open().status().message()); }
@@ -212,6 +231,37 @@ TEST_F(InitialModelTest, ATableMayHaveAnotherNumberOfBuckets) {
       }
     }
     EXPECT_EQ(filled, rows) << buckets << " buckets";
+  }
+}
+
+TEST_F(InitialModelTest, AnErrorThatMayPassKeepsItsCodeSoThatTheLoadIsRepeated) {
+  SaveOptions saved;
+  saved.step = 7;
+  saved.with_table = true;
+  ASSERT_OK(SaveTestRun(disk_, "other/checkpoints", saved));
+  ASSERT_OK_AND_ASSIGN(const auto checkpoint,
+                       Checkpoint::Open(disk_, checkpoint_, Checkpoint::Verify::kIndex));
+  ASSERT_OK(ExportModel(disk_, *checkpoint, "other", "m.safetensors"));
+  DiskFaults& faults = disk_.faults();
+  for (const std::string& path :
+       {std::string("other/m.safetensors"), checkpoint_, std::string("other")}) {
+    if (path == "other") variables_.push_back(TestTable());
+    run_.set_init_from(path);
+    const int before = faults.num_reads();
+    ASSERT_OK(Load());
+    const int reads = faults.num_reads() - before;
+    for (int k = 0; k < reads; ++k) {
+      faults.FailReadAt(faults.num_reads() + k, absl::UnavailableError("stale"));
+      const absl::Status status = Load();
+      faults.StopFailing();
+      // Whether a directory of the run is there is not asked for its own sake.
+      if (path == "other" && status.ok()) continue;
+      EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("stale")))
+          << path << ", read " << k;
+    }
+    faults.FailReadAt(faults.num_reads() + reads - 1, absl::DataLossError("damaged"));
+    EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("damaged")));
+    faults.StopFailing();
   }
 }
 
