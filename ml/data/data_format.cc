@@ -363,7 +363,9 @@ absl::StatusOr<std::string> TextPath(const std::string& directory, const std::st
   std::vector<std::string> found;
   for (const char* compression : kCompressions) {
     const std::string path = JoinPath(directory, absl::StrCat(name, compression));
-    if (FileExists(*files, path)) found.push_back(path);
+    const absl::Status there = files->GetInfo(path).status();
+    if (absl::IsUnavailable(there)) return there;
+    if (there.ok()) found.push_back(path);
   }
   if (found.size() == 1) return found[0];
   if (found.empty()) {

@@ -35,7 +35,8 @@ absl::StatusOr<std::vector<std::string>> TfRecordPaths(const std::string& direct
                                                        absl::string_view split);
 
 // Returns the path of the file with this name in a directory, or of that file compressed, with .gz
-// or .zst behind its name. NotFound if none exists, FailedPrecondition if several do.
+// or .zst behind its name. NotFound if none exists, FailedPrecondition if several do, Unavailable
+// if that cannot be seen now.
 absl::StatusOr<std::string> TextPath(const std::string& directory, const std::string& name);
 
 // Returns whether the path ends in `ending`, .gz or .zst behind it included.

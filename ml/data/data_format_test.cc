@@ -2,6 +2,9 @@
 // dataset_factory_test.cc has files with examples, and tests the errors and hints.
 #include "ml/data/data_format.h"
 
+#include <errno.h>
+#include <sys/syscall.h>
+
 #include <memory>
 #include <string>
 
@@ -9,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "base/failing_call.h"
 #include "base/file_system.h"
 #include "base/status_matchers.h"
 
@@ -95,6 +99,9 @@ TEST_F(DataFormatTest, ATextFileMayBeCompressedButIsThereOnce) {
   EXPECT_EQ(TextPath(root_, "train.csv").value_or(""), JoinPath(root_, "train.csv.gz"));
   Write("train.csv");
   EXPECT_TRUE(absl::IsFailedPrecondition(TextPath(root_, "train.csv").status()));
+  RunWithFailingCall(SYS_newfstatat, EIO, [&] {
+    EXPECT_TRUE(absl::IsUnavailable(TextPath(root_, "train.csv").status())) << "it may be there";
+  });
   EXPECT_TRUE(IsTextName("/a/new.csv.zst", ".csv"));
   EXPECT_FALSE(IsTextName("/a/new.csv.bz2", ".csv"));
 }

@@ -1,5 +1,7 @@
 #include "ml/data/idx_dataset.h"
 
+#include <errno.h>
+#include <sys/syscall.h>
 #include <zlib.h>
 
 #include <cstdint>
@@ -9,6 +11,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+
+#include "base/failing_call.h"
 
 namespace shoal {
 namespace {
@@ -92,6 +96,23 @@ TEST_F(IdxDatasetTest, AMissingFileIsNamed) {
   options_.labels_path += ".missing";
   EXPECT_EQ(LoadIdxDataset(options_).status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(Error(), HasSubstr(options_.labels_path + ": No such file"));
+}
+
+TEST_F(IdxDatasetTest, AnErrorOfTheFileSystemIsNotDamage) {
+  for (const long call : {SYS_openat, SYS_read}) {
+    for (const int error : {EIO, ESTALE, EMFILE}) {
+      RunWithFailingCall(call, error, [this] {
+        const absl::Status status = LoadIdxDataset(options_).status();
+        EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+        EXPECT_THAT(Error(), HasSubstr(options_.images_path));
+      });
+    }
+    RunWithFailingCall(call, EACCES, [this] {
+      EXPECT_EQ(LoadIdxDataset(options_).status().code(), absl::StatusCode::kPermissionDenied);
+    });
+  }
+  options_.images_path = ::testing::TempDir();
+  EXPECT_EQ(LoadIdxDataset(options_).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_F(IdxDatasetTest, EveryTruncationOfTheContentIsAnError) {

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
+#include "base/passing_errors.h"
 #include "base/status_macros.h"
 
 namespace shoal {
@@ -20,6 +20,11 @@ constexpr uint32_t kUnsignedByte = 0x08;
 // Deflate compresses at most 1032 bytes into one. A header that declares more is wrong, and no
 // memory is allocated for it.
 constexpr int64_t kLargestRatio = 1032;
+
+absl::Status Unreadable(const std::string& path, int error) {
+  const absl::Status status = StatusOfErrno(error, path);
+  return absl::Status(status.code(), absl::StrCat(status.message(), "; check the data directory"));
+}
 
 // A file that is read through zlib, which does not change plain files.
 class GzipReader {
@@ -39,7 +44,7 @@ class GzipReader {
     while (done < size) {
       const unsigned piece = static_cast<unsigned>(std::min<size_t>(size - done, 1 << 26));
       const int read = gzread(file_, bytes + done, piece);
-      if (read < 0) return Damaged(field);
+      if (read < 0) return Damaged(field, errno);
       if (read == 0) {
         return absl::DataLossError(absl::StrCat(path_, ": truncated in its ", field, ": ", done,
                                                 " of ", size,
@@ -54,19 +59,21 @@ class GzipReader {
   absl::Status ExpectEnd() {
     uint8_t extra = 0;
     const int read = gzread(file_, &extra, 1);
+    const int system_error = errno;
     if (read > 0) {
       return absl::DataLossError(
           absl::StrCat(path_, ": has more bytes than its header announces; fetch the file again"));
     }
     int error = Z_OK;
     gzerror(file_, &error);
-    return read < 0 || error != Z_OK ? Damaged("checksum") : absl::OkStatus();
+    return read < 0 || error != Z_OK ? Damaged("checksum", system_error) : absl::OkStatus();
   }
 
  private:
-  absl::Status Damaged(const char* field) {
+  absl::Status Damaged(const char* field, int system_error) {
     int error = Z_OK;
     const char* reason = gzerror(file_, &error);
+    if (error == Z_ERRNO) return Unreadable(path_, system_error);
     return absl::DataLossError(
         absl::StrCat(path_, ": damaged in its ", field, " (", reason, "); fetch the file again"));
   }
@@ -92,9 +99,7 @@ absl::Status CheckMagic(const std::string& path, uint32_t magic, int rank) {
 // Returns the number of bytes that the dimensions declare, if the file can contain as many.
 absl::StatusOr<int64_t> PayloadBytes(const std::string& path, const std::vector<int64_t>& dims) {
   struct stat file = {};
-  if (stat(path.c_str(), &file) != 0) {
-    return absl::UnavailableError(absl::StrCat(path, ": ", std::strerror(errno)));
-  }
+  if (stat(path.c_str(), &file) != 0) return Unreadable(path, errno);
   const int64_t most = static_cast<int64_t>(file.st_size) * kLargestRatio;
   int64_t bytes = 1;
   for (size_t k = 0; k < dims.size(); ++k) {
@@ -116,12 +121,7 @@ absl::StatusOr<int64_t> PayloadBytes(const std::string& path, const std::vector<
 
 absl::StatusOr<IdxFile> ReadIdxFile(const std::string& path, int rank) {
   GzipReader reader(path);
-  if (!reader.is_open()) {
-    const int error = errno;
-    const std::string message =
-        absl::StrCat(path, ": ", std::strerror(error), "; check the data directory");
-    return error == ENOENT ? absl::NotFoundError(message) : absl::UnavailableError(message);
-  }
+  if (!reader.is_open()) return Unreadable(path, errno);
   uint8_t word[4] = {};
   RETURN_IF_ERROR(reader.Read("magic number", sizeof(word), word));
   RETURN_IF_ERROR(CheckMagic(path, BigEndian32(word), rank));

@@ -18,8 +18,9 @@ struct IdxFile {
 };
 
 // Reads a file, gzipped or not, that must have `rank` dimensions. Errors name the file and the
-// field: NotFound, InvalidArgument (another kind of file), DataLoss (truncated, damaged, or longer
-// than its header declares).
+// field: NotFound, DataLoss (another kind of file, truncated, damaged, or longer than its header
+// declares), Unavailable (an error of the file system that may pass, see passing_errors.h), or
+// another error of the file system.
 absl::StatusOr<IdxFile> ReadIdxFile(const std::string& path, int rank);
 
 }  // namespace shoal

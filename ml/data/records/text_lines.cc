@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
+#include "base/passing_errors.h"
 #include "base/status_macros.h"
 
 namespace shoal {
@@ -27,6 +28,11 @@ absl::Status Damaged(const std::string& path, absl::string_view why) {
   return absl::DataLossError(absl::StrCat(path, ": is damaged (", why, "); fetch the file again"));
 }
 
+absl::Status Unreadable(const std::string& path, int error) {
+  const absl::Status status = StatusOfErrno(error, path);
+  return absl::Status(status.code(), absl::StrCat(status.message(), "; check data.directory"));
+}
+
 // zlib does not change plain files.
 class GzipLines final : public TextLines {
  public:
@@ -36,8 +42,10 @@ class GzipLines final : public TextLines {
  private:
   absl::StatusOr<size_t> Read(char* bytes, size_t size) override {
     const int count = gzread(file_, bytes, static_cast<unsigned>(size));
+    const int system_error = errno;
     int error = Z_OK;
     const char* reason = gzerror(file_, &error);
+    if (error == Z_ERRNO) return Unreadable(path(), system_error);
     if (count < 0 || (error != Z_OK && error != Z_STREAM_END)) return Damaged(path(), reason);
     return static_cast<size_t>(count);
   }
@@ -63,8 +71,8 @@ class ZstdLines final : public TextLines {
     while (out.pos == 0) {
       if (in_.pos == in_.size) {
         in_ = {compressed_.data(), std::fread(compressed_.data(), 1, compressed_.size(), file_), 0};
+        if (std::ferror(file_) != 0) return Unreadable(path(), errno);
         if (in_.size == 0) {
-          if (std::ferror(file_) != 0) return Damaged(path(), std::strerror(errno));
           if (wanted_ != 0) return Damaged(path(), "it ends within a frame");
           return size_t{0};
         }
@@ -82,22 +90,15 @@ class ZstdLines final : public TextLines {
   size_t wanted_ = 0;  // 0: a frame is complete
 };
 
-absl::Status Unreadable(const std::string& path) {
-  const int error = errno;
-  const std::string message =
-      absl::StrCat(path, ": ", std::strerror(error), "; check data.directory");
-  return error == ENOENT ? absl::NotFoundError(message) : absl::FailedPreconditionError(message);
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TextLines>> TextLines::Open(const std::string& path) {
   std::FILE* const file = std::fopen(path.c_str(), "rb");
-  if (file == nullptr) return Unreadable(path);
+  if (file == nullptr) return Unreadable(path, errno);
   unsigned char first[sizeof(kZstd)] = {};
   const size_t count = std::fread(first, 1, sizeof(first), file);
   if (std::ferror(file) != 0) {  // a directory
-    const absl::Status unreadable = Unreadable(path);
+    const absl::Status unreadable = Unreadable(path, errno);
     std::fclose(file);
     return unreadable;
   }
@@ -107,7 +108,7 @@ absl::StatusOr<std::unique_ptr<TextLines>> TextLines::Open(const std::string& pa
   }
   std::fclose(file);
   const gzFile gzip = gzopen(path.c_str(), "rb");
-  if (gzip == nullptr) return Unreadable(path);
+  if (gzip == nullptr) return Unreadable(path, errno);
   return {std::make_unique<GzipLines>(path, gzip)};
 }
 

@@ -16,12 +16,13 @@ class TextLines {
  public:
   virtual ~TextLines() = default;
 
-  // NotFound or another error names the file.
+  // NotFound or another error names the file. It is Unavailable if it may pass (passing_errors.h).
   static absl::StatusOr<std::unique_ptr<TextLines>> Open(const std::string& path);
 
   // Sets `line` to the next line without its end ("\n" or "\r\n") and returns true; returns false
   // at the end of the file. The line is valid until the next call. DataLoss names the file: it is
-  // damaged or truncated, or a line is longer than 16 MiB.
+  // damaged or truncated, or a line is longer than 16 MiB. Errors of the file system are those of
+  // Open.
   absl::StatusOr<bool> Next(absl::string_view* line);
 
   // Returns the number of the last line, from 1.
