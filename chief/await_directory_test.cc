@@ -1,6 +1,10 @@
 #include "chief/await_directory.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <memory>
@@ -18,6 +22,7 @@
 #include "base/fake_clock.h"
 #include "base/file_system.h"
 #include "base/notification.h"
+#include "base/unique_fd.h"
 #include "runtime/observability/task_monitor.h"
 #include "runtime/process/run_lock.h"
 #include "runtime/process/shutdown.h"
@@ -48,6 +53,19 @@ class AwaitDirectoryTest : public ::testing::Test {
     EXPECT_TRUE(held.ok()) << held.status();
     held_.emplace(*std::move(held));
     self_ = absl::StrCat("pid ", getpid(), " on ");
+    lock_file_ = options_.run.out() + "/CHIEF_LOCK";
+  }
+
+  // Releases the lock and puts a socket in the place of its file, so that open fails with ENXIO.
+  void BreakLock() {
+    held_.reset();
+    EXPECT_TRUE(files_->Remove(lock_file_).ok());
+    const UniqueFd directory(open(options_.run.out().c_str(), O_PATH | O_CLOEXEC));
+    const UniqueFd socket_fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_un at = {};
+    at.sun_family = AF_UNIX;  // The whole path may be too long for an address.
+    snprintf(at.sun_path, sizeof(at.sun_path), "/proc/self/fd/%d/CHIEF_LOCK", directory.get());
+    EXPECT_EQ(bind(socket_fd.get(), reinterpret_cast<sockaddr*>(&at), sizeof(at)), 0);
   }
 
   const RealClock real_;
@@ -58,6 +76,7 @@ class AwaitDirectoryTest : public ::testing::Test {
   std::optional<TaskMonitor> monitor_;
   std::optional<RunLock> held_;
   std::string self_;
+  std::string lock_file_;
 };
 
 TEST_F(AwaitDirectoryTest, AHeldDirectoryIsAwaitedAndThePagesNameItsHolder) {
@@ -85,6 +104,34 @@ TEST_F(AwaitDirectoryTest, OneThatIsHeldTooLongIsWorthAnotherTryAndItsHolderIsNa
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr(self_), HasSubstr("waited 1s"), HasSubstr("cluster.wait_seconds")));
+}
+
+TEST_F(AwaitDirectoryTest, AFileSystemThatFailsIsAwaited) {
+  BreakLock();
+  Notification taken;
+  std::thread waits([&] {
+    const absl::StatusOr<RunLock> lock = AwaitDirectory(options_);
+    EXPECT_TRUE(lock.ok()) << lock.status();
+    taken.Notify();
+  });
+  while (monitor_->StatusText().find("or the file system, to let go") == std::string::npos) {
+    ASSERT_FALSE(taken.HasBeenNotified());
+    std::this_thread::yield();
+  }
+  EXPECT_FALSE(taken.HasBeenNotified());
+  EXPECT_TRUE(files_->Remove(lock_file_).ok());
+  EXPECT_TRUE(taken.WaitFor(absl::Seconds(30)));
+  waits.join();
+}
+
+TEST_F(AwaitDirectoryTest, AFileSystemThatFailsTooLongIsWorthAnotherTry) {
+  BreakLock();
+  options_.run.mutable_cluster()->set_wait_seconds(1);
+  const absl::Status status = AwaitDirectory(options_).status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("cannot be locked now (" + lock_file_ + ": No such device"),
+                    HasSubstr("repair the file system")));
 }
 
 TEST_F(AwaitDirectoryTest, TheLogContainsForHowLongTheDirectoryHasBeenHeld) {

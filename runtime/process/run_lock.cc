@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -16,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/host_name.h"
+#include "base/passing_errors.h"
 
 namespace shoal {
 namespace {
@@ -35,6 +35,13 @@ void WriteHolder(int file) {
       pwrite(file, words.data(), words.size(), 0) != static_cast<ssize_t>(words.size())) {
     std::perror("lock file");
   }
+}
+
+// Returns the error of a lock whose file cannot be opened or locked.
+absl::Status Unusable(absl::string_view what, int error) {
+  const absl::Status status = StatusOfErrno(error, what);
+  if (absl::IsUnavailable(status) || absl::IsResourceExhausted(status)) return status;
+  return absl::PermissionDeniedError(status.message());
 }
 
 }  // namespace
@@ -80,15 +87,13 @@ absl::StatusOr<RunLock> RunLock::Take(const std::string& out, Holder holder,
   if (!file.is_valid() && errno == ENOENT && (open_flags & O_CREAT) == 0) {
     return absl::NotFoundError(absl::StrCat(path, " is not there"));
   }
-  if (!file.is_valid()) {
-    return absl::PermissionDeniedError(absl::StrCat(path, ": ", std::strerror(errno)));
-  }
+  if (!file.is_valid()) return Unusable(path, errno);
   const RealClock clock;
   const absl::Time give_up = clock.Now() + std::max(patience, kGlance);
   while (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) {
-      return absl::PermissionDeniedError(
-          absl::StrCat(path, ": cannot be locked: ", std::strerror(errno)));
+      const int error = errno;
+      return Unusable(absl::StrCat(path, ": cannot be locked"), error);
     }
     if (clock.Now() >= give_up) {
       const std::string who = ReadHolder(out, holder);

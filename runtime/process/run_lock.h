@@ -22,7 +22,9 @@ class RunLock {
 
   // Takes the lock of `out`, which must exist. Waits up to `patience` for a holder that is about to
   // end, and always for one that only looks whether the lock is free. Returns ALREADY_EXISTS, with
-  // the holder, if the lock is held, or PERMISSION_DENIED.
+  // the holder, if the lock is held, UNAVAILABLE if the file system fails in a way that may pass
+  // (passing_errors.h), RESOURCE_EXHAUSTED if the disk is full, and PERMISSION_DENIED after other
+  // errors.
   static absl::StatusOr<RunLock> Acquire(const std::string& out, Holder holder,
                                          absl::Duration patience = absl::ZeroDuration());
   // The same, but creates no file. Returns NOT_FOUND if the directory does not exist or was never

@@ -1,6 +1,8 @@
 #include "runtime/process/run_lock.h"
 
+#include <errno.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <optional>
@@ -9,6 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
+
+#include "base/failing_call.h"
 
 namespace shoal {
 namespace {
@@ -85,6 +89,24 @@ TEST_F(RunLockTest, ItsFileContainsSinceWhenItIsHeld) {
     EXPECT_NE(RunLock::HeldSince(out_, Holder::kChief), std::nullopt) << "who is refused";
   }
   EXPECT_EQ(RunLock::HeldSince(out_, Holder::kChief), std::nullopt);
+}
+
+TEST_F(RunLockTest, AFileSystemThatFailsMayRecover) {
+  for (const long call : {SYS_openat, SYS_flock}) {
+    for (const int error : {EIO, ESTALE, ENOLCK, ENOTCONN}) {
+      RunWithFailingCall(call, error, [this] {
+        const absl::Status status = RunLock::Acquire(out_, Holder::kChief).status();
+        EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+        EXPECT_NE(status.message().find(out_), std::string::npos) << status;
+      });
+    }
+    for (const int error : {EACCES, EPERM, EROFS}) {
+      RunWithFailingCall(call, error, [this] {
+        const absl::Status status = RunLock::Acquire(out_, Holder::kChief).status();
+        EXPECT_TRUE(absl::IsPermissionDenied(status)) << status;
+      });
+    }
+  }
 }
 
 TEST_F(RunLockTest, ADirectoryThatIsNotThereIsAnError) {
