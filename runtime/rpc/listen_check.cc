@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/passing_errors.h"
 #include "base/unique_fd.h"
 
 namespace shoal {
@@ -25,10 +26,12 @@ int ListenOnce(const addrinfo& at) {
   return listen(socket_fd.get(), 1) == 0 ? 0 : errno;
 }
 
-absl::Status CannotListen(const std::string& address, absl::string_view why,
+absl::Status CannotListen(const std::string& address, absl::string_view why, bool may_pass,
                           absl::string_view remedy) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("--listen_address: cannot listen at ", address, ": ", why, "; ", remedy));
+  const std::string text =
+      absl::StrCat("--listen_address: cannot listen at ", address, ": ", why, "; ",
+                   may_pass ? "this may pass, so try again, or " : "", remedy);
+  return may_pass ? absl::UnavailableError(text) : absl::FailedPreconditionError(text);
 }
 
 }  // namespace
@@ -45,7 +48,8 @@ absl::Status CheckCanListen(const std::string& address) {
   addrinfo* found = nullptr;
   const int unknown = getaddrinfo(host.c_str(), address.c_str() + colon + 1, &hints, &found);
   if (unknown != 0) {
-    return CannotListen(address, gai_strerror(unknown), "name an address of this machine");
+    return CannotListen(address, gai_strerror(unknown), IsPassingLookup(unknown),
+                        "name an address of this machine");
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(found, &freeaddrinfo);
   int error = 0;
@@ -53,7 +57,7 @@ absl::Status CheckCanListen(const std::string& address) {
     error = ListenOnce(*at);
     if (error == 0) return absl::OkStatus();
   }
-  return CannotListen(address, std::strerror(error),
+  return CannotListen(address, std::strerror(error), IsPassingError(error),
                       error == EADDRINUSE ? "end the process that has the port or name another "
                                             "address (port 0: any free one)"
                                           : "name an address of this machine, with a port that "

@@ -9,8 +9,9 @@ namespace shoal {
 
 // Checks whether this process can listen at host:port or [v6]:port, by doing so for a moment,
 // because gRPC reports the reason of a failure only in its own log. unix:path is not checked.
-// FAILED_PRECONDITION names --listen_address, the reason and the remedy. Another process may take
-// the port right after the check.
+// FAILED_PRECONDITION names --listen_address, the reason and the remedy; UNAVAILABLE does if the
+// reason may pass, for example if the name server does not answer. Another process may take the
+// port right after the check.
 absl::Status CheckCanListen(const std::string& address);
 
 }  // namespace shoal

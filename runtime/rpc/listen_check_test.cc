@@ -1,13 +1,16 @@
 #include "runtime/rpc/listen_check.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 
 #include "absl/strings/str_cat.h"
 
+#include "base/failing_call.h"
 #include "base/unique_fd.h"
 
 namespace shoal {
@@ -53,6 +56,27 @@ TEST(ListenCheckTest, AnAddressOfAnotherMachineIsNamed) {
   const absl::Status status = CheckCanListen("192.0.2.1:0");  // For documentation, RFC 5737.
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("name an address of this machine"));
+}
+
+TEST(ListenCheckTest, AnErrorThatMayPassIsUnavailable) {
+  for (const int error : {EMFILE, ENFILE, ENOBUFS, ENOMEM}) {
+    RunWithFailingCall(SYS_socket, error, [] {
+      const absl::Status status = CheckCanListen("127.0.0.1:0");
+      EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr("cannot listen at 127.0.0.1:0: "));
+    });
+  }
+  RunWithFailingCall(SYS_bind, EACCES, [] {
+    EXPECT_EQ(CheckCanListen("127.0.0.1:0").code(), absl::StatusCode::kFailedPrecondition);
+  });
+}
+
+// Without a socket the name server cannot be asked.
+TEST(ListenCheckTest, ANameThatCannotBeLookedUpNowIsUnavailable) {
+  RunWithFailingCall(SYS_socket, EMFILE, [] {
+    const absl::Status status = CheckCanListen("host.invalid:0");
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  });
 }
 
 TEST(ListenCheckTest, FreePortsAndOtherFamiliesAreAccepted) {
