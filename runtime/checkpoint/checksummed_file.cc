@@ -15,6 +15,17 @@ namespace {
 
 constexpr size_t kBufferBytes = 1 << 20;
 
+// Gives a file a name that none has. A file system without hard links, such as a mounted object
+// store, refuses to link; the file is renamed there. That would replace a file which got the name
+// after the look, but a name has one writer.
+absl::Status GiveName(FileSystem& file_system, const std::string& from, const std::string& to) {
+  const absl::Status linked = file_system.LinkNoOverwrite(from, to);
+  if (!absl::IsUnimplemented(linked) && !absl::IsPermissionDenied(linked)) return linked;
+  const absl::Status look = file_system.GetInfo(to).status();
+  if (look.ok()) return absl::AlreadyExistsError(absl::StrCat(to, " exists already"));
+  return absl::IsNotFound(look) ? file_system.Rename(from, to) : look;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ChecksummedFileWriter>> ChecksummedFileWriter::Create(
@@ -66,7 +77,7 @@ absl::StatusOr<BlockChecksums> ChecksummedFileWriter::Finish() {
   const absl::Status closed = file_->Close();
   file_.reset();
   if (status.ok()) status = closed;
-  if (status.ok()) status = file_system_.LinkNoOverwrite(temporary_, path_);
+  if (status.ok()) status = GiveName(file_system_, temporary_, path_);
   if (absl::IsAlreadyExists(status) && HasTheSameContents()) status = absl::OkStatus();
   file_system_.Remove(temporary_).IgnoreError();  // a left-over changes nothing
   if (!status.ok()) return status;
