@@ -102,9 +102,13 @@ class Evaluator {
       // Asked before looking for checkpoints: the last one is there before the summary.
       const absl::StatusOr<Summary> summary = ReadSummary(options_.file_system, options_.run.out());
       const bool is_finished = summary.ok() && IsRunFinished(*summary, options_.run);
-      ASSIGN_OR_RETURN(const bool found, EvaluateNewest());
-      if (found) continue;
-      if (is_finished) return absl::OkStatus();
+      const absl::StatusOr<bool> found = EvaluateNewest();
+      // A file system that fails for a while must not leave a checkpoint out.
+      if (!absl::IsUnavailable(found.status())) {
+        RETURN_IF_ERROR(found.status());
+        if (*found) continue;
+        if (is_finished) return absl::OkStatus();
+      }
       const std::optional<Summary> early = EndBeforeThis(options_.run);
       if (early.has_value() && !std::exchange(is_logged_, true)) {
         LOG(WARNING)
@@ -113,35 +117,44 @@ class Evaluator {
                "for it to be resumed. To end with the run, start the evaluator with --run="
             << options_.run.out() << "/run.textproto";
       }
-      RETURN_IF_ERROR(Wait());
+      RETURN_IF_ERROR(Wait(found.status()));
     }
     return absl::CancelledError("asked to stop");
   }
 
  private:
-  // False: there is no checkpoint that has not been looked at.
+  // False: there is no checkpoint that has not been looked at. UNAVAILABLE: something cannot be
+  // read now.
   absl::StatusOr<bool> EvaluateNewest() {
-    if (!options_.file_system->GetInfo(root_).ok()) return false;
+    const absl::Status has_root = options_.file_system->GetInfo(root_).status();
+    if (absl::IsUnavailable(has_root)) return has_root;
+    if (!has_root.ok()) return false;
     ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointDirectory> directory,
                      CheckpointDirectory::Open(*options_.file_system, root_));
     ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, directory->List());
     for (const CheckpointName& name : names) {  // Newest first.
       const std::string text = name.ToString();
       if (looked_at_.count(text) > 0) return false;
-      if (log_ == nullptr) RETURN_IF_ERROR(Prepare());
-      looked_at_.insert(text);
-      if (log_->Has(text)) return false;
+      if (evaluator_ == nullptr) RETURN_IF_ERROR(Prepare());
+      if (log_->Has(text)) {
+        looked_at_.insert(text);
+        return false;
+      }
       ASSIGN_OR_RETURN(const bool is_good, EvaluateOne(text, directory->GetPath(text)));
+      looked_at_.insert(text);
       if (is_good) return true;
     }
     return false;
   }
 
-  // Waits a moment for the next checkpoint; UNAVAILABLE if there is no sign of the run any more.
-  absl::Status Wait() {
+  // Waits a moment for the next checkpoint, or until what caused `trouble` has passed. UNAVAILABLE
+  // if there is no sign of the run any more.
+  absl::Status Wait(const absl::Status& trouble) {
     const std::string sign = SignOfRun(options_.file_system, options_.run.out());
-    ASSIGN_OR_RETURN(const std::string line,
-                     watch_.Wait(options_.clock->Now(), WaitReason(sign), sign));
+    const std::string what = trouble.ok()
+                                 ? WaitReason(sign)
+                                 : absl::StrCat("an error to pass (", trouble.message(), ")");
+    ASSIGN_OR_RETURN(const std::string line, watch_.Wait(options_.clock->Now(), what, sign));
     if (!line.empty()) LOG(INFO) << line;
     options_.shutdown->WaitFor(kPoll);
     return absl::OkStatus();
@@ -162,15 +175,18 @@ class Evaluator {
   // Data and model are read when there is something to do with them.
   absl::Status Prepare() {
     source_->SetWords(false, "reads the data");
-    ASSIGN_OR_RETURN(
-        log_, EvaluationLog::Open(options_.file_system, options_.clock, options_.run.out(),
-                                  options_.use_averages ? "evaluator_averages" : "evaluator"));
+    if (log_ == nullptr) {
+      ASSIGN_OR_RETURN(
+          log_, EvaluationLog::Open(options_.file_system, options_.clock, options_.run.out(),
+                                    options_.use_averages ? "evaluator_averages" : "evaluator"));
+    }
     ASSIGN_OR_RETURN(evaluator_, CheckpointEvaluator::Create(options_.run, model_));
     source_->SetWords(true, "waits for checkpoints");
     return absl::OkStatus();
   }
 
-  // False: the checkpoint is damaged, or the run has removed it meanwhile.
+  // False: the checkpoint is damaged, or the run has removed it meanwhile. UNAVAILABLE: something
+  // cannot be read now.
   absl::StatusOr<bool> EvaluateOne(const std::string& name, const std::string& path) {
     source_->SetWords(true, absl::StrCat("evaluates ", name));
     const absl::Time begin = options_.clock->Now();
@@ -179,6 +195,7 @@ class Evaluator {
       return evaluation.status();
     }
     source_->SetWords(true, "waits for checkpoints");
+    if (absl::IsUnavailable(evaluation.status())) return evaluation.status();
     if (!evaluation.ok()) {
       LOG(WARNING) << name << " is left out: " << evaluation.status();
       return false;
