@@ -17,6 +17,16 @@ namespace {
 constexpr char kTokenFile[] = "TOKEN";
 constexpr uint64_t kMaxTokenBytes = 4096;
 
+// Opens the directories above the path, beginning with the highest. A client of NFS remembers for
+// up to a minute that a name was missing, but opening a directory makes it ask whether that
+// changed.
+void OpenDirectoriesAbove(FileSystem* file_system, const std::string& path) {
+  const std::string parent = ParentDirectory(path);
+  if (parent == path) return;
+  OpenDirectoriesAbove(file_system, parent);
+  file_system->SyncDirectory(parent).IgnoreError();  // Only the look at the file counts.
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RestoredSlices>> RestoredSlices::Open(
@@ -42,7 +52,11 @@ absl::StatusOr<std::unique_ptr<RestoredSlices>> RestoredSlices::Open(
 absl::Status CheckRootIsShared(FileSystem* file_system, const v1::LoadSlicesRequest& request) {
   if (request.checkpoint_root().empty() || request.token().empty()) return absl::OkStatus();
   const std::string path = JoinPath(request.checkpoint_root(), kTokenFile);
-  const absl::StatusOr<std::string> token = ReadFile(*file_system, path, kMaxTokenBytes);
+  absl::StatusOr<std::string> token = ReadFile(*file_system, path, kMaxTokenBytes);
+  if (absl::IsNotFound(token.status())) {
+    OpenDirectoriesAbove(file_system, path);
+    if (FileExists(*file_system, path)) token = ReadFile(*file_system, path, kMaxTokenBytes);
+  }
   if (token.ok() && absl::StripSuffix(*token, "\n") == absl::StripSuffix(request.token(), "\n")) {
     return absl::OkStatus();
   }
