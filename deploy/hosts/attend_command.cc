@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <memory>
 #include <vector>
 
@@ -17,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/file_system.h"
+#include "base/passing_errors.h"
 #include "base/status_macros.h"
 #include "runtime/process/child.h"
 #include "runtime/process/exit_code.h"
@@ -80,19 +83,28 @@ void SendLine(absl::string_view words) {
   if (write(STDOUT_FILENO, line.data(), line.size()) < 0) return;
 }
 
-// Returns why this host cannot run the task; "" if it can.
-std::string Misfit(const AttendOptions& options) {
+void PrintError(const absl::Status& status) {
+  std::fprintf(stderr, "shoal attend: %s\n", std::string(status.message()).c_str());
+}
+
+// Checks whether this host can run the task. UNAVAILABLE: that cannot be seen now.
+absl::Status CheckFit(const AttendOptions& options) {
   const absl::StatusOr<std::string> text = ReadFile(*NewPosixFileSystem(), options.launch_file);
+  if (absl::IsUnavailable(text.status())) return text.status();
   if (!text.ok() || *text != options.launch) {
-    return absl::StrCat("the run directory is not the launcher's here: ", options.launch_file,
-                        text.ok() ? " is another file" : " cannot be read",
-                        "; put it on a shared file system that every host sees at this path");
+    return absl::FailedPreconditionError(
+        absl::StrCat("the run directory is not the launcher's here: ", options.launch_file,
+                     text.ok() ? " is another file" : " cannot be read",
+                     "; put it on a shared file system that every host sees at this path"));
   }
   if (access(options.command[0].c_str(), X_OK) != 0) {
-    return absl::StrCat("there is no program ", options.command[0],
-                        "; install the same one at the same path on every host");
+    const int error = errno;
+    if (IsPassingError(error)) return StatusOfErrno(error, options.command[0]);
+    return absl::FailedPreconditionError(
+        absl::StrCat("there is no program ", options.command[0],
+                     "; install the same one at the same path on every host"));
   }
-  return "";
+  return absl::OkStatus();
 }
 
 // The task, and what has been decided about its end.
@@ -179,8 +191,14 @@ absl::Status Attend(const AttendOptions& options) {
   ASSIGN_OR_RETURN(const std::unique_ptr<SignalWatcher> watcher,
                    SignalWatcher::Start(signals, &shutdown));
   SendLine(absl::StrCat("hello ", kAttendVersion));
-  if (const std::string misfit = Misfit(options); !misfit.empty()) {
-    SendLine(absl::StrCat("refused ", misfit));
+  if (const absl::Status fit = CheckFit(options); !fit.ok()) {
+    if (absl::IsUnavailable(fit)) {
+      // As if the task had noticed it: the launcher starts the task again.
+      PrintError(fit);
+      SendLine(absl::StrCat("exit ", kExitRestartMe));
+    } else {
+      SendLine(absl::StrCat("refused ", fit.message()));
+    }
     return absl::OkStatus();
   }
   ChildOptions child;
@@ -203,9 +221,7 @@ absl::Status Attend(const AttendOptions& options) {
 int AttendMain(absl::Span<const std::string> args) {
   const absl::StatusOr<AttendOptions> options = Parse(args);
   const absl::Status status = options.ok() ? Attend(*options) : options.status();
-  if (!status.ok()) {
-    std::fprintf(stderr, "shoal attend: %s\n", std::string(status.message()).c_str());
-  }
+  if (!status.ok()) PrintError(status);
   return ToExitCode(status);
 }
 

@@ -6,7 +6,7 @@
 //   shoal-attend hello N            it runs; N: the version of these lines
 //   shoal-attend address HOST:PORT  the task serves there
 //   shoal-attend refused TEXT       this host does not fit; ends
-//   shoal-attend exit N             the task ended; ends
+//   shoal-attend exit N             the task ended, or its files cannot be read now (138); ends
 //   shoal-attend signal N           the same, of a signal
 // It reads characters from standard input: '.' means that the launcher is alive (every 2 s), 'k'
 // ends the task now. If the input ends, or is silent for --patience seconds, the launcher is lost.
