@@ -106,7 +106,7 @@ class ParameterServiceImplTest : public testing::Test {
 
   FakeClock clock_;
   SlowFiles files_{&clock_};
-  absl::Status memory_;  // Whether the memory of an older lineage is free.
+  absl::Status memory_;  // Not OK: the memory of an older lineage is not free yet.
   NoObserver observer_;
   ParameterShard shard_{&clock_, &observer_};
   v1::LoadSlicesRequest request_ = PsLoadRequest(1, true);

@@ -52,7 +52,7 @@ struct Snapshot {
   std::vector<SliceStoreEvents::CutPart> parts;
 };
 
-// What WriteSnapshot calls; each may be null.
+// The functions that WriteSnapshot calls. Each may be null.
 struct SnapshotCalls {
   std::function<bool()> should_stop;      // Asked between tensors.
   std::function<void()> on_rows_dropped;  // The cuts of the buckets have been released.

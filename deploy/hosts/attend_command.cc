@@ -193,7 +193,7 @@ absl::Status Attend(const AttendOptions& options) {
   SendLine(absl::StrCat("hello ", kAttendVersion));
   if (const absl::Status fit = CheckFit(options); !fit.ok()) {
     if (absl::IsUnavailable(fit)) {
-      // As if the task had noticed it: the launcher starts the task again.
+      // The launcher starts the task again, as if the task had noticed it.
       PrintError(fit);
       SendLine(absl::StrCat("exit ", kExitRestartMe));
     } else {

@@ -42,7 +42,7 @@ TEST_F(AttendCommandTest, AHostThatDoesNotFitRefuses) {
   EXPECT_THAT(Attend("this launch", "/no/program"), HasSubstr("shoal-attend refused "));
 }
 
-TEST_F(AttendCommandTest, AFileSystemThatFailsForAWhileIsNoRefusal) {
+TEST_F(AttendCommandTest, AFileSystemThatFailsForAWhileDoesNotRefuseTheTask) {
   for (const int error : {EIO, ESTALE, ENOTCONN}) {
     std::string lines;
     RunWithFailingCall(SYS_pread64, error, [&] { lines = Attend("this launch", "/bin/true"); });

@@ -19,7 +19,7 @@ namespace shoal {
 
 enum class Pooling {
   kSum,   // the sum of the rows, each times the weight of its id if the column has weights
-  kMean,  // that sum, divided by the number of ids or, if the column has weights, by their sum
+  kMean,  // the same sum, divided by the number of ids or, if the column has weights, by their sum
 };
 
 struct TableEmbeddingOptions {

@@ -148,7 +148,7 @@ def reads(gradients):
     ],
 )
 @pytest.mark.parametrize("is_final", [False, True])
-def test_what_a_batch_does_not_write_of_a_gradient_is_zero(body, expected, is_final):
+def test_parts_of_a_gradient_that_a_batch_does_not_write_are_zero(body, expected, is_final):
     def program(worker):
         declare(worker)
         for work in worker:

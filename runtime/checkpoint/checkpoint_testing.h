@@ -42,7 +42,7 @@ struct SaveOptions {
   bool with_table = false;
   bool asynchronous = false;     // Each slice has its own version and applied set.
   bool again = false;            // An earlier attempt to save it may have begun it.
-  std::vector<ShardBase> bases;  // What each shard names as its bases.
+  std::vector<ShardBase> bases;  // Each shard names these as its bases.
 };
 
 CheckpointName TestName(const SaveOptions& options);

@@ -24,7 +24,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// What link returns on file systems that have no hard links.
+// The errors of link on file systems that have no hard links.
 constexpr int kNoLinks[] = {EPERM, ENOSYS, EOPNOTSUPP};
 
 class ChecksummedFileTest : public ::testing::Test {

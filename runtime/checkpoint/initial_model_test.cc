@@ -254,7 +254,7 @@ TEST_F(InitialModelTest, AnErrorThatMayPassKeepsItsCodeSoThatTheLoadIsRepeated) 
       faults.FailReadAt(faults.num_reads() + k, absl::UnavailableError("stale"));
       const absl::Status status = Load();
       faults.StopFailing();
-      // Whether a directory of the run is there is not asked for its own sake.
+      // Some reads of "other", the directory of a run, are not needed.
       if (path == "other" && status.ok()) continue;
       EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("stale")))
           << path << ", read " << k;

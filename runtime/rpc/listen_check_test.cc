@@ -71,7 +71,7 @@ TEST(ListenCheckTest, AnErrorThatMayPassIsUnavailable) {
   });
 }
 
-// Without a socket the name server cannot be asked.
+// The name server cannot be asked without a socket.
 TEST(ListenCheckTest, ANameThatCannotBeLookedUpNowIsUnavailable) {
   RunWithFailingCall(SYS_socket, EMFILE, [] {
     const absl::Status status = CheckCanListen("host.invalid:0");

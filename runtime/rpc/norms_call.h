@@ -1,4 +1,4 @@
-// How a ps reports the squared norms of the gradients of its slices (ReportNorms).
+// The size of the calls with which a ps reports the squared norms of its slices (ReportNorms).
 #ifndef SHOAL_RUNTIME_RPC_NORMS_CALL_H_
 #define SHOAL_RUNTIME_RPC_NORMS_CALL_H_
 

@@ -72,7 +72,7 @@ def refused(owned: Collection[int], waits_for_backward: Callable[[], bool]) -> I
     def note_unscale(_: Any) -> None:
         scaling.is_scaled = False
 
-    # Before PyTorch 2.2 ReduceLROnPlateau is no LRScheduler.
+    # Before PyTorch 2.2 ReduceLROnPlateau is not an LRScheduler.
     parents = (lr_scheduler.LRScheduler, lr_scheduler.ReduceLROnPlateau)
     schedulers = {c for parent in parents for c in _with_subclasses(parent) if "step" in vars(c)}
     with contextlib.ExitStack() as stack:

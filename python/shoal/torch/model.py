@@ -35,7 +35,7 @@ class Entry:
 
     @property
     def current(self) -> Any:
-        """What the module has in the place of the tensor now."""
+        """Returns what the module has in the place of the tensor now."""
         return self.owner._parameters.get(self.attribute, self.owner._buffers.get(self.attribute))
 
 
@@ -298,7 +298,7 @@ def why_not_changed(entry: Entry) -> str:
     if entry.tensor.dtype == torch.float32:
         return (
             f"the buffer {entry.name} changes with a batch, but it is sparse, empty, expanded or not finite, so it is "
-            "no variable; give it dense and finite values of its own at first, and name it: "
+            "not a variable; give it dense and finite values of its own at first, and name it: "
             f"Trainer(…, statistics=[{entry.name!r}])"
         )
     return (

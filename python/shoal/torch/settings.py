@@ -1,4 +1,4 @@
-"""What a program takes from its run file and from its machine."""
+"""Reads what a program takes from its run file and from its machine."""
 
 from __future__ import annotations
 

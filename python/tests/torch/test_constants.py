@@ -54,7 +54,7 @@ def test_a_float32_buffer_that_cannot_be_a_variable_stays_with_the_program(name,
 
 def test_a_buffer_is_loaded_whatever_it_holds_before(tmp_path):
     values = {name: tensor.numpy() for name, tensor in With(torch.ones(2)).state_dict().items()}
-    loaded = With(torch.full((2,), torch.nan))  # As torch.empty() may have it.
+    loaded = With(torch.full((2,), torch.nan))  # torch.empty() may have such values.
     shoal.torch.load(write(tmp_path / "model.safetensors", values), loaded)
     assert loaded.extra.tolist() == [1, 1]
 
@@ -96,7 +96,7 @@ class Adapted(nn.Module):
         return self.top(self.base(x.bfloat16()).float() + self.part(x))
 
 
-def test_a_frozen_base_in_bfloat16_is_no_variable(tmp_path):
+def test_a_frozen_base_in_bfloat16_is_not_a_variable(tmp_path):
     reference = Adapted()
     plain(reference, torch.optim.SGD([*reference.part.parameters(), *reference.top.parameters()], 0.1), 10, 8)
     model = Adapted()

@@ -269,7 +269,7 @@ def test_a_fingerprint_is_that_of_earlier_versions():
     assert fingerprint(TensorDataset(torch.arange(6.0), torch.arange(6))) == 3701503760
 
 
-def test_sparse_tensors_are_told_apart_by_their_form():
+def test_sparse_tensors_of_other_shapes_have_other_fingerprints():
     def of(size):
         return fingerprint(TensorDataset(torch.eye(size).to_sparse()))
 

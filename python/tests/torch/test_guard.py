@@ -315,7 +315,7 @@ def test_a_scheduler_beside_the_trainer_is_refused(make):
     schedulers[-1].step(*([1.0] if "Plateau" in text else []))  # It works again when the run is over.
 
 
-def test_a_scheduler_that_is_no_class_of_pytorchs_schedulers_is_refused(monkeypatch):
+def test_a_scheduler_outside_of_pytorchs_class_of_schedulers_is_refused(monkeypatch):
     class Plateau:  # As ReduceLROnPlateau of PyTorch 2.1.
         def __init__(self, optimizer):
             self.optimizer = optimizer

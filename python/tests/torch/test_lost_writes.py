@@ -1,4 +1,7 @@
-"""What would be lost in silence is an error: writes behind step() or in an evaluation, clipping before backward()."""
+"""Tests errors of programs whose changes would be lost in silence.
+
+They write behind step() or in an evaluation, or clip before backward().
+"""
 
 import pytest
 import torch

@@ -481,7 +481,7 @@ MADE = {
         "the trainer has no table 'user' (it has item, word); Trainer(…, tables=[shoal.Table('user', dim=4)]) declares",
     ),
     "a maximum": (lambda: bag(mode="max"), 'EmbeddingBag of table item: mode is \'max\'; it must be "mean" or "sum"'),
-    "padding that is no key": (lambda: bag(padding_idx=2**64), "padding_idx is 18446744073709551616; it must be a key"),
+    "padding without a key": (lambda: bag(padding_idx=2**64), "padding_idx is 18446744073709551616; it must be a key"),
     "padding that is a truth value": (lambda: bag(padding_idx=True), "padding_idx is True; it must be a key"),
     "no dim": (lambda: bag(dim=0), "EmbeddingBag: dim is 0; it must be a whole number from 1 to 4096"),
     "a table as an object": (
