@@ -56,7 +56,9 @@ void TryPayload(const TableUpdater& updater, absl::string_view input, size_t mis
   }
   if (!RowsAreFinite(*rows, kDim)) return;
   TableCounts counts;
-  Bucket bucket(&updater, std::make_shared<SlabPool>(updater.row_floats()), &counts);
+  BucketScratch bucket_scratch(updater);
+  Bucket bucket(&updater, std::make_shared<SlabPool>(updater.row_floats()), &counts,
+                &bucket_scratch);
   std::vector<float> values(rows->keys.size() * kDim);
   uint64_t version = 0;
   for (; version < kVersion; ++version) {
@@ -71,7 +73,8 @@ void TryPayload(const TableUpdater& updater, absl::string_view input, size_t mis
   const BucketRows saved = bucket.Cut(version)->ReadAll();
   CheckFuzzed(CheckBucketRows(saved, version, updater.row_floats()).ok());
   TableCounts counts_of_other;
-  Bucket other(&updater, std::make_shared<SlabPool>(updater.row_floats()), &counts_of_other);
+  Bucket other(&updater, std::make_shared<SlabPool>(updater.row_floats()), &counts_of_other,
+               &bucket_scratch);
   CheckFuzzed(other.Load(version, saved).ok());
   std::vector<float> loaded(values.size());
   other.Read(version, /*is_previous=*/false, rows->keys, loaded.data());
@@ -100,7 +103,9 @@ void TryBucket(const TableUpdater& updater, absl::string_view input) {
     return;
   }
   TableCounts counts;
-  Bucket bucket(&updater, std::make_shared<SlabPool>(updater.row_floats()), &counts);
+  BucketScratch bucket_scratch(updater);
+  Bucket bucket(&updater, std::make_shared<SlabPool>(updater.row_floats()), &counts,
+                &bucket_scratch);
   const absl::Status loaded = bucket.Load(kVersion, rows);
   CheckFuzzed(loaded.ok() == CheckBucketRows(rows, kVersion, updater.row_floats()).ok());
   if (!loaded.ok()) return;

@@ -121,7 +121,7 @@ class RunEvaluatorTest : public ::testing::Test {
 TEST_F(RunEvaluatorTest, AReadThatFailsLeavesNoCheckpointOut) {
   const int before = disk_.faults().num_reads();
   EXPECT_NE(Evaluate().find("\"checkpoint\""), std::string::npos);
-  const int reads = disk_.faults().num_reads() - before - 3;  // This test has read three times.
+  const int reads = disk_.faults().num_reads() - before - 3;  // Evaluate itself reads three times.
   ASSERT_GT(reads, 10);
   for (int k = 0; k < reads; k += 3) {
     disk_.faults().FailReadAt(disk_.faults().num_reads() + k, absl::UnavailableError("stale"));
