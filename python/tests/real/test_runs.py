@@ -94,6 +94,14 @@ def wait_for_step(run, step):
         time.sleep(0.02)
 
 
+def wait_for_line(run, text):
+    """Waits until the launcher has printed the text. It judges a task that ends with an error a second later."""
+    end = time.monotonic() + 120
+    while text not in (output := Path(run.directory, "launch.log").read_text()):
+        assert time.monotonic() < end, output
+        time.sleep(0.02)
+
+
 def process_of(run, task):
     return next(entry["process_id"] for entry in run.status()["tasks"] if entry["task"] == task)
 
@@ -175,9 +183,9 @@ def test_a_program_that_is_killed_changes_no_byte(slow, tmp_path, reference, hel
         wait_for_step(run, step)
         (process,) = programs(run, worker)
         os.kill(process, signal.SIGKILL)
+        wait_for_line(run, f"worker/{worker} died")
     release.unlink()
     run.wait(120)
-    assert "worker/0 died" in Path(run.directory, "launch.log").read_text()
     assert variables(run) == reference
 
 
