@@ -42,7 +42,9 @@ class Table {
   Table(std::string name, const TableOptions& options, uint64_t num_keys, bool is_zipf)
       : name_(std::move(name)),
         updater_(TableUpdater::Create(options, 1).value()),
-        bucket_(updater_.get(), std::make_shared<SlabPool>(updater_->row_floats()), &counts_) {
+        scratch_(*updater_),
+        bucket_(updater_.get(), std::make_shared<SlabPool>(updater_->row_floats()), &counts_,
+                &scratch_) {
     std::vector<float> row(updater_->row_floats(), 0.5f);
     BucketRows rows;
     for (uint64_t rank = 0; rank < num_keys; ++rank) rows.keys.push_back(MixBits(rank));
@@ -103,6 +105,7 @@ class Table {
   const std::string name_;
   const std::unique_ptr<TableUpdater> updater_;
   TableCounts counts_;
+  BucketScratch scratch_;
   Bucket bucket_;
   std::vector<std::vector<uint64_t>> batches_;
   std::vector<float> gradients_, values_;
