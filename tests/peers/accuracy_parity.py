@@ -7,7 +7,8 @@ half a cosine to 0, and are evaluated on all test images.
     SHOAL=bazel-bin/deploy/shoal PYTHONPATH=python $(tests/peers/install torch numpy)/bin/python3 \
         tests/peers/accuracy_parity.py --seeds 1 2 3 --epochs=3
 
-In an environment with the wheel, PyTorch and NumPy neither variable is needed: VENV/bin/python tests/peers/accuracy_parity.py.
+An environment that has the wheel, PyTorch and NumPy needs neither variable.
+
 Prints one row of a Markdown table per seed, and the difference of the means in points (hundredths of the accuracy).
 """
 
