@@ -47,11 +47,9 @@ class SimulatedEvent final : public Device::Event {
     return ++num_recorded_;
   }
   void Reach(int64_t record) {
-    {
-      MutexLock lock(&mutex_);
-      num_reached_ = record;
-    }
-    changed_.NotifyAll();
+    MutexLock lock(&mutex_);
+    num_reached_ = record;
+    changed_.NotifyAll();  // With the lock, since the one who waits may destroy this at once.
   }
   void WaitFor(int64_t record) const {
     MutexLock lock(&mutex_);
