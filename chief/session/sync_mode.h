@@ -64,7 +64,7 @@ class SyncMode : public TrainingMode {
 
  private:
   bool HasGradient(uint32_t slice) const;
-  // Requests the cut with which an interrupted run ends, if there is no request.
+  // Requests the last cut of an interrupted run unless a cut is requested already.
   void RequestLastCut(absl::Time now);
   bool IsAtEnd() const;
   // Returns whether the evaluation of the step, which is not complete, cannot become complete.

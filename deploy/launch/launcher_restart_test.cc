@@ -1,5 +1,5 @@
 // Tests when the launcher starts a task again, and what it does if that is impossible. The chief of
-// these tests waits for nobody unless a test says so, so there are no pauses.
+// these tests waits 0 s for a task unless a test says otherwise, so restarts have no pauses.
 #include <signal.h>
 #include <unistd.h>
 
