@@ -49,7 +49,8 @@ class SimulatedEvent final : public Device::Event {
   void Reach(int64_t record) {
     MutexLock lock(&mutex_);
     num_reached_ = record;
-    changed_.NotifyAll();  // With the lock, since the one who waits may destroy this at once.
+    changed_
+        .NotifyAll();  // The lock is held, because a thread that waits may destroy this at once.
   }
   void WaitFor(int64_t record) const {
     MutexLock lock(&mutex_);
