@@ -49,8 +49,8 @@ class SimulatedEvent final : public Device::Event {
   void Reach(int64_t record) {
     MutexLock lock(&mutex_);
     num_reached_ = record;
-    changed_
-        .NotifyAll();  // The lock is held, because a thread that waits may destroy this at once.
+    // The lock is held, because a thread that waits may destroy this at once.
+    changed_.NotifyAll();
   }
   void WaitFor(int64_t record) const {
     MutexLock lock(&mutex_);
