@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 
 #include "base/mutex.h"
+#include "base/passing_errors.h"
 
 namespace shoal {
 namespace {
@@ -56,7 +57,7 @@ absl::Status SetUpLog(const LogOptions& options) {
   if (!options.file.empty()) {
     file_descriptor = open(options.file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (file_descriptor < 0) {
-      return absl::ErrnoToStatus(errno, absl::StrCat("cannot open the log file ", options.file));
+      return StatusOfErrno(errno, absl::StrCat("cannot open the log file ", options.file));
     }
   }
   LogTarget& target = Target();

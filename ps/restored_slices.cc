@@ -55,7 +55,7 @@ absl::Status CheckRootIsShared(FileSystem* file_system, const v1::LoadSlicesRequ
   absl::StatusOr<std::string> token = ReadFile(*file_system, path, kMaxTokenBytes);
   if (absl::IsNotFound(token.status())) {
     OpenDirectoriesAbove(file_system, path);
-    if (FileExists(*file_system, path)) token = ReadFile(*file_system, path, kMaxTokenBytes);
+    token = ReadFile(*file_system, path, kMaxTokenBytes);
   }
   if (token.ok() && absl::StripSuffix(*token, "\n") == absl::StripSuffix(request.token(), "\n")) {
     return absl::OkStatus();

@@ -29,8 +29,12 @@ class ForgetfulFiles : public FaultyFileSystem {
   absl::Status SyncDirectory(const std::string& path) override {
     if (!IsSeen(path)) return absl::NotFoundError(path);
     opened_.insert(path);
+    if (goes_away_) faults().FailReadAt(faults().num_reads(), absl::UnavailableError("stale"));
     return FaultyFileSystem::SyncDirectory(path);
   }
+
+  // The next read fails after a directory was opened.
+  void GoAwayWhenADirectoryIsOpened() { goes_away_ = true; }
 
  private:
   bool IsSeen(const std::string& path) const {
@@ -38,6 +42,7 @@ class ForgetfulFiles : public FaultyFileSystem {
   }
 
   std::set<std::string> opened_;
+  bool goes_away_ = false;
 };
 
 class CheckRootIsSharedTest : public ::testing::Test {
@@ -60,6 +65,12 @@ class CheckRootIsSharedTest : public ::testing::Test {
 TEST_F(CheckRootIsSharedTest, ATokenThatWasMissingBeforeIsSeen) {
   WriteToken("token\n");
   EXPECT_OK(CheckRootIsShared(&files_, request_));
+}
+
+TEST_F(CheckRootIsSharedTest, AFileServerThatGoesAwayMeanwhileIsNotAnotherDirectory) {
+  WriteToken("token\n");
+  files_.GoAwayWhenADirectoryIsOpened();
+  EXPECT_THAT(CheckRootIsShared(&files_, request_), StatusIs(absl::StatusCode::kUnavailable));
 }
 
 TEST_F(CheckRootIsSharedTest, WithoutTheTokenTheDirectoryIsRefused) {

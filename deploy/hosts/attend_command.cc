@@ -87,6 +87,17 @@ void PrintError(const absl::Status& status) {
   std::fprintf(stderr, "shoal attend: %s\n", std::string(status.message()).c_str());
 }
 
+// Tells the launcher why the task was not started. After UNAVAILABLE the launcher starts the task
+// again, as if the task had noticed it.
+void TellNotStarted(const absl::Status& why) {
+  if (absl::IsUnavailable(why)) {
+    PrintError(why);
+    SendLine(absl::StrCat("exit ", kExitRestartMe));
+  } else {
+    SendLine(absl::StrCat("refused ", why.message()));
+  }
+}
+
 // Checks whether this host can run the task. UNAVAILABLE: that cannot be seen now.
 absl::Status CheckFit(const AttendOptions& options) {
   const absl::StatusOr<std::string> text = ReadFile(*NewPosixFileSystem(), options.launch_file);
@@ -113,7 +124,8 @@ class Attendance {
   Attendance(const AttendOptions& options, std::unique_ptr<Child> child)
       : options_(options), child_(std::move(child)) {}
 
-  // Blocks until the task has ended.
+  // Blocks until the task has ended. A task that outlives SIGKILL is waited for no longer than
+  // Child::PatienceAfterKill.
   ChildExit Attend(const ShutdownNotification& shutdown) {
     while (true) {
       Listen();
@@ -128,6 +140,12 @@ class Attendance {
       if (const std::optional<ChildExit> exit = child_->Poll()) {
         ReportAddressOnce();  // It may have said it just before.
         return *exit;
+      }
+      if (child_->PatienceAfterKill() <= absl::ZeroDuration()) {
+        PrintError(absl::DeadlineExceededError(
+            absl::StrCat(child_->name(), ": process ", child_->pid(),
+                         " has not ended since it was killed; it hangs in a call of the system")));
+        return ChildExit{/*by_signal=*/true, SIGKILL};
       }
     }
   }
@@ -192,13 +210,7 @@ absl::Status Attend(const AttendOptions& options) {
                    SignalWatcher::Start(signals, &shutdown));
   SendLine(absl::StrCat("hello ", kAttendVersion));
   if (const absl::Status fit = CheckFit(options); !fit.ok()) {
-    if (absl::IsUnavailable(fit)) {
-      // The launcher starts the task again, as if the task had noticed it.
-      PrintError(fit);
-      SendLine(absl::StrCat("exit ", kExitRestartMe));
-    } else {
-      SendLine(absl::StrCat("refused ", fit.message()));
-    }
+    TellNotStarted(fit);
     return absl::OkStatus();
   }
   ChildOptions child;
@@ -208,7 +220,7 @@ absl::Status Attend(const AttendOptions& options) {
   child.reports_address = !absl::StartsWith(options.name, "worker");
   absl::StatusOr<std::unique_ptr<Child>> started = Child::Start(child);
   if (!started.ok()) {
-    SendLine(absl::StrCat("refused ", started.status().message()));
+    TellNotStarted(started.status());
     return absl::OkStatus();
   }
   const ChildExit exit = Attendance(options, *std::move(started)).Attend(shutdown);

@@ -40,16 +40,19 @@ absl::Status AppendFile(const CifarDatasetOptions& options, const std::string& p
   return absl::OkStatus();
 }
 
-std::vector<std::string> ReadClassNames(FileSystem& files, const std::string& path,
-                                        int64_t num_classes) {
+// Returns the names of the classes; none if there is no file that names all of them.
+absl::StatusOr<std::vector<std::string>> ReadClassNames(FileSystem& files, const std::string& path,
+                                                        int64_t num_classes) {
   const absl::StatusOr<std::string> text = ReadFile(files, path);
-  if (!text.ok()) return {};
+  if (absl::IsUnavailable(text.status())) return text.status();
   std::vector<std::string> names;
+  if (!text.ok()) return names;
   for (absl::string_view line : absl::StrSplit(*text, '\n')) {
     line = absl::StripAsciiWhitespace(line);
     if (!line.empty()) names.emplace_back(line);
   }
-  return static_cast<int64_t>(names.size()) == num_classes ? names : std::vector<std::string>();
+  if (static_cast<int64_t>(names.size()) != num_classes) names.clear();
+  return names;
 }
 
 }  // namespace
@@ -59,7 +62,8 @@ absl::StatusOr<std::unique_ptr<Dataset>> LoadCifarDataset(const CifarDatasetOpti
   ByteImages images;
   images.size = {kSide, kSide, 3};
   images.num_classes = options.kind == CifarKind::kCifar10 ? 10 : 100;
-  images.class_names = ReadClassNames(*files, options.class_names_path, images.num_classes);
+  ASSIGN_OR_RETURN(images.class_names,
+                   ReadClassNames(*files, options.class_names_path, images.num_classes));
   for (const std::string& path : options.paths) {
     const absl::StatusOr<std::string> bytes = ReadFile(*files, path);
     if (!bytes.ok()) {

@@ -1,5 +1,8 @@
 #include "ml/data/cifar_dataset.h"
 
+#include <errno.h>
+#include <sys/syscall.h>
+
 #include <string>
 #include <vector>
 
@@ -7,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "base/failing_call.h"
 #include "base/file_system.h"
 #include "base/status_matchers.h"
 
@@ -60,6 +64,15 @@ TEST_F(CifarDatasetTest, NamesAreThoseOfAWholeFile) {
               ElementsAre("a", "b", "c", "d", "e", "f", "g", "h", "i", "j"));
   options_.class_names_path = Write("meta", "a\nb\n");
   EXPECT_TRUE(LoadCifarDataset(options_).value()->class_names().empty());
+}
+
+TEST_F(CifarDatasetTest, NamesOfClassesThatCannotBeReadNowAreNotLeftOut) {
+  options_.class_names_path = Write("meta", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n");
+  options_.paths.clear();  // Nothing else is read.
+  RunWithFailingCall(SYS_openat, ESTALE, [this] {
+    const absl::Status status = LoadCifarDataset(options_).status();
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  });
 }
 
 TEST_F(CifarDatasetTest, Cifar100HasFineLabels) {

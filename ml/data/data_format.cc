@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "absl/strings/strip.h"
 
 #include "base/file_system.h"
+#include "base/find_file.h"
 #include "base/status_macros.h"
 #include "ml/data/data_defaults.h"
 #include "ml/data/ids/id_options.h"
@@ -125,13 +127,12 @@ void FindText(const Names& names, absl::string_view file, v1::DataConfig::Format
 }
 
 // Returns the formats of the training splits in a directory with these names.
-std::vector<FoundFormat> FormatsIn(const FileSystem& files, const std::string& directory,
-                                   const Names& names) {
+absl::StatusOr<std::vector<FoundFormat>> FormatsIn(const FileSystem& files,
+                                                   const std::string& directory,
+                                                   const Names& names) {
   std::vector<FoundFormat> found;
-  const absl::StatusOr<FileInfo> train = files.GetInfo(JoinPath(directory, "train"));
-  if (train.ok() && train->is_directory) {
-    found.push_back({v1::DataConfig::FORMAT_IMAGE_FOLDER, "train/"});
-  }
+  ASSIGN_OR_RETURN(const bool has_folders, IsDirectory(files, JoinPath(directory, "train")));
+  if (has_folders) found.push_back({v1::DataConfig::FORMAT_IMAGE_FOLDER, "train/"});
   if (HasIdx(names)) found.push_back({v1::DataConfig::FORMAT_IDX, "*-ubyte"});
   if (Has(names, "data_batch_1.bin")) {
     found.push_back({v1::DataConfig::FORMAT_CIFAR10, "data_batch_1.bin"});
@@ -154,9 +155,9 @@ std::string HintFor(const FileSystem& files, const std::string& directory, const
     const std::string path = JoinPath(directory, name);
     const absl::StatusOr<Names> below = files.List(path);
     if (below.ok()) {
-      const std::vector<FoundFormat> found = FormatsIn(files, path, *below);
-      if (!found.empty()) {
-        return absl::StrCat("; ", path, " holds ", FormatName(found[0].format),
+      const absl::StatusOr<std::vector<FoundFormat>> found = FormatsIn(files, path, *below);
+      if (found.ok() && !found->empty()) {
+        return absl::StrCat("; ", path, " holds ", FormatName((*found)[0].format),
                             ": give --data_dir=", path);
       }
       if (std::any_of(below->begin(), below->end(), IsImageName)) {
@@ -207,11 +208,10 @@ std::string WantedFiles(v1::DataConfig::Format format) {
 
 // Returns the names of the arrays of a test split: of ids, and of the numbers that the training
 // split has.
-Names TestArrays(const v1::DataConfig& config) {
+absl::StatusOr<Names> TestArrays(const v1::DataConfig& config) {
+  ASSIGN_OR_RETURN(const bool has_numbers, HasNpyInputs(config.directory(), "train"));
   Names names;
-  if (config.ids_size() == 0 || HasNpyInputs(config.directory(), "train")) {
-    names.push_back("x_test.npy");
-  }
+  if (config.ids_size() == 0 || has_numbers) names.push_back("x_test.npy");
   names.push_back("y_test.npy");
   for (const v1::IdsOptions& ids : config.ids()) {
     names.push_back(absl::StrCat(ids.column(), "_test.npy"));
@@ -220,26 +220,26 @@ Names TestArrays(const v1::DataConfig& config) {
 }
 
 // Returns the names of the test split's files or folder.
-Names TestNames(v1::DataConfig::Format format, const v1::DataConfig& config) {
+absl::StatusOr<Names> TestNames(v1::DataConfig::Format format, const v1::DataConfig& config) {
   switch (format) {
     case v1::DataConfig::FORMAT_IDX:
-      return {"t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
+      return Names{"t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
     case v1::DataConfig::FORMAT_IMAGE_FOLDER:
-      return {"test"};
+      return Names{"test"};
     case v1::DataConfig::FORMAT_CIFAR10:
-      return {"test_batch.bin"};
+      return Names{"test_batch.bin"};
     case v1::DataConfig::FORMAT_CIFAR100:
-      return {"test.bin"};
+      return Names{"test.bin"};
     case v1::DataConfig::FORMAT_CSV:
-      return {"test.csv"};
+      return Names{"test.csv"};
     case v1::DataConfig::FORMAT_NPY:
       return TestArrays(config);
     case v1::DataConfig::FORMAT_TFRECORD:
-      return {"test*.tfrecord*"};
+      return Names{"test*.tfrecord*"};
     case v1::DataConfig::FORMAT_CRITEO:
-      return {"test.tsv"};
+      return Names{"test.tsv"};
     default:
-      return {};
+      return Names();
   }
 }
 
@@ -247,7 +247,7 @@ Names TestNames(v1::DataConfig::Format format, const v1::DataConfig& config) {
 
 absl::Status FindTestSplit(v1::DataConfig::Format format, const v1::DataConfig& config) {
   const std::string& directory = config.directory();
-  const Names wanted = TestNames(format, config);
+  ASSIGN_OR_RETURN(const Names wanted, TestNames(format, config));
   if (wanted.empty()) return absl::OkStatus();
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   const absl::StatusOr<Names> names = files->List(directory);
@@ -302,7 +302,7 @@ absl::Status CheckHoldsFormat(v1::DataConfig::Format format, const v1::DataConfi
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   const absl::StatusOr<Names> names = files->List(directory);
   if (!names.ok()) return Unreadable(*files, directory, names.status());
-  const std::vector<FoundFormat> found = FormatsIn(*files, directory, *names);
+  ASSIGN_OR_RETURN(const std::vector<FoundFormat> found, FormatsIn(*files, directory, *names));
   const auto is_it = [format](const FoundFormat& one) { return one.format == format; };
   // A test split alone can be evaluated.
   if (std::any_of(found.begin(), found.end(), is_it) || FindTestSplit(format, config).ok()) {
@@ -327,7 +327,7 @@ absl::StatusOr<v1::DataConfig::Format> DetectDataFormat(const std::string& direc
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   const absl::StatusOr<Names> names = files->List(directory);
   if (!names.ok()) return Unreadable(*files, directory, names.status());
-  const std::vector<FoundFormat> found = FormatsIn(*files, directory, *names);
+  ASSIGN_OR_RETURN(const std::vector<FoundFormat> found, FormatsIn(*files, directory, *names));
   if (found.size() == 1) return found[0].format;
   if (found.empty()) {
     return absl::NotFoundError(absl::StrCat(
@@ -363,9 +363,8 @@ absl::StatusOr<std::string> TextPath(const std::string& directory, const std::st
   std::vector<std::string> found;
   for (const char* compression : kCompressions) {
     const std::string path = JoinPath(directory, absl::StrCat(name, compression));
-    const absl::Status there = files->GetInfo(path).status();
-    if (absl::IsUnavailable(there)) return there;
-    if (there.ok()) found.push_back(path);
+    ASSIGN_OR_RETURN(const std::optional<FileInfo> file, FindFile(*files, path));
+    if (file.has_value()) found.push_back(path);
   }
   if (found.size() == 1) return found[0];
   if (found.empty()) {
@@ -383,8 +382,10 @@ bool IsTextName(absl::string_view path, absl::string_view ending) {
   return false;
 }
 
-bool HasNpyInputs(const std::string& directory, const std::string& split) {
-  return FileExists(*NewPosixFileSystem(), JoinPath(directory, absl::StrCat("x_", split, ".npy")));
+absl::StatusOr<bool> HasNpyInputs(const std::string& directory, const std::string& split) {
+  const std::string path = JoinPath(directory, absl::StrCat("x_", split, ".npy"));
+  ASSIGN_OR_RETURN(const std::optional<FileInfo> file, FindFile(*NewPosixFileSystem(), path));
+  return file.has_value();
 }
 
 }  // namespace shoal

@@ -43,7 +43,8 @@ absl::StatusOr<std::string> TextPath(const std::string& directory, const std::st
 bool IsTextName(absl::string_view path, absl::string_view ending);
 
 // Returns whether x_`split`.npy exists. Without it, ids in arrays have no numbers beside them.
-bool HasNpyInputs(const std::string& directory, const std::string& split);
+// Returns kUnavailable if the file system cannot show that now.
+absl::StatusOr<bool> HasNpyInputs(const std::string& directory, const std::string& split);
 
 }  // namespace shoal
 

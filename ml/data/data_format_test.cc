@@ -110,14 +110,17 @@ TEST_F(DataFormatTest, IdsInArraysNeedNoNumbersBesideThem) {
   config_.add_ids()->set_column("item");
   Write("y_train.npy");
   Write("item_train.npy");
-  EXPECT_FALSE(HasNpyInputs(root_, "train"));
+  EXPECT_FALSE(HasNpyInputs(root_, "train").value());
   Write("y_test.npy");
   EXPECT_TRUE(absl::IsFailedPrecondition(FindTestSplit(Config::FORMAT_NPY, config_)));
   Write("item_test.npy");
   EXPECT_OK(FindTestSplit(Config::FORMAT_NPY, config_));
   Write("x_train.npy");
-  EXPECT_TRUE(HasNpyInputs(root_, "train"));
+  EXPECT_TRUE(HasNpyInputs(root_, "train").value());
   EXPECT_THAT(FindTestSplit(Config::FORMAT_NPY, config_).message(), HasSubstr("x_test.npy"));
+  RunWithFailingCall(SYS_newfstatat, ESTALE, [this] {
+    EXPECT_TRUE(absl::IsUnavailable(HasNpyInputs(root_, "train").status())) << "it may be there";
+  });
 }
 
 TEST_F(DataFormatTest, AFieldThatNoReaderOfTheFormatUsesIsRefused) {

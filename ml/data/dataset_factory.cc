@@ -135,6 +135,11 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeCsv(const v1::DataConfig& config, D
   return LoadCsvDataset(options);
 }
 
+absl::StatusOr<std::unique_ptr<Dataset>> MakeNpy(const v1::DataConfig& config, DataSplit split) {
+  ASSIGN_OR_RETURN(const NpyDatasetOptions options, NpySplit(config, NameOf(split)));
+  return LoadNpyDataset(options);
+}
+
 absl::StatusOr<std::unique_ptr<Dataset>> MakeTfRecord(const v1::DataConfig& config,
                                                       DataSplit split) {
   ASSIGN_OR_RETURN(const TfRecordDatasetOptions options, TfRecordSplit(config, NameOf(split)));
@@ -164,7 +169,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadDataset(v1::DataConfig::Format form
     case v1::DataConfig::FORMAT_CSV:
       return MakeCsv(config, split);
     case v1::DataConfig::FORMAT_NPY:
-      return LoadNpyDataset(NpySplit(config, NameOf(split)));
+      return MakeNpy(config, split);
     case v1::DataConfig::FORMAT_TFRECORD:
       return MakeTfRecord(config, split);
     default:

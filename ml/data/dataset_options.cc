@@ -83,20 +83,22 @@ absl::StatusOr<CsvDatasetOptions> CsvSplit(const v1::DataConfig& config, const s
   CsvDatasetOptions options = CsvInputs(config, path);
   options.has_label = true;
   // Labels must be numbers if there is no training split; the reader says so.
-  options.classes_path =
-      TextPath(config.directory(), "train.csv").value_or(JoinPath(config.directory(), "train.csv"));
+  const absl::StatusOr<std::string> train = TextPath(config.directory(), "train.csv");
+  if (absl::IsUnavailable(train.status())) return train.status();
+  options.classes_path = train.value_or(JoinPath(config.directory(), "train.csv"));
   options.is_regression = config.csv().regression();
   options.num_classes = ClassesOf(config);
   options.max_examples = MostExamples(config, split);
   return options;
 }
 
-NpyDatasetOptions NpySplit(const v1::DataConfig& config, const std::string& split) {
+absl::StatusOr<NpyDatasetOptions> NpySplit(const v1::DataConfig& config, const std::string& split) {
   NpyDatasetOptions options;
   const std::string& directory = config.directory();
   // There may be ids alone; a test split must have the numbers of the training split.
-  if (config.ids_size() == 0 || HasNpyInputs(directory, split) ||
-      HasNpyInputs(directory, "train")) {
+  ASSIGN_OR_RETURN(const bool has_numbers, HasNpyInputs(directory, split));
+  ASSIGN_OR_RETURN(const bool train_has_numbers, HasNpyInputs(directory, "train"));
+  if (config.ids_size() == 0 || has_numbers || train_has_numbers) {
     options.inputs_path = NpyPath(directory, "x", split);
   }
   options.labels_path = NpyPath(directory, "y", split);
@@ -116,9 +118,8 @@ absl::StatusOr<NpyDatasetOptions> NpyInputs(const v1::DataConfig& config, const 
   options.ids = IdColumnsOf(config);
   if (options.ids.empty()) return options;
   RETURN_IF_ERROR(FindSplit(config, path, &options));
-  options.inputs_path = HasNpyInputs(options.ids_directory, options.split)
-                            ? NpyPath(options.ids_directory, "x", options.split)
-                            : "";
+  ASSIGN_OR_RETURN(const bool has_numbers, HasNpyInputs(options.ids_directory, options.split));
+  options.inputs_path = has_numbers ? NpyPath(options.ids_directory, "x", options.split) : "";
   return options;
 }
 

@@ -26,8 +26,9 @@ ImageTargetOptions ImageTargetFrom(const v1::ImageOptions& image);
 
 // Each returns the options for the examples of a split, "train" or "test", in config.directory().
 // NotFound or FailedPrecondition: the split has no file, or one in several compressions.
+// Unavailable: the file system cannot show its files now.
 absl::StatusOr<CsvDatasetOptions> CsvSplit(const v1::DataConfig& config, const std::string& split);
-NpyDatasetOptions NpySplit(const v1::DataConfig& config, const std::string& split);
+absl::StatusOr<NpyDatasetOptions> NpySplit(const v1::DataConfig& config, const std::string& split);
 absl::StatusOr<TfRecordDatasetOptions> TfRecordSplit(const v1::DataConfig& config,
                                                      const std::string& split);
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/file_system.h"
+#include "base/find_file.h"
 #include "base/hash.h"
 #include "base/status_macros.h"
 
@@ -36,8 +37,8 @@ absl::StatusOr<std::vector<std::string>> ClassesIn(const FileSystem& files,
   std::vector<std::string> classes;
   for (const std::string& name : *names) {
     if (name[0] == '.') continue;
-    const absl::StatusOr<FileInfo> file = files.GetInfo(JoinPath(directory, name));
-    if (file.ok() && file->is_directory) classes.push_back(name);
+    ASSIGN_OR_RETURN(const bool is_class, IsDirectory(files, JoinPath(directory, name)));
+    if (is_class) classes.push_back(name);
   }
   if (classes.empty()) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -94,9 +95,9 @@ absl::Status AddImagesBelow(const FileSystem& files, const std::string& director
   ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(directory));
   for (const std::string& name : names) {
     const std::string path = JoinPath(directory, name);
-    const absl::StatusOr<FileInfo> file = files.GetInfo(path);
-    if (name[0] == '.' || !file.ok() || !file->is_directory) continue;
-    RETURN_IF_ERROR(AddImagesIn(files, path, /*label=*/0, images));
+    if (name[0] == '.') continue;
+    ASSIGN_OR_RETURN(const bool is_folder, IsDirectory(files, path));
+    if (is_folder) RETURN_IF_ERROR(AddImagesIn(files, path, /*label=*/0, images));
   }
   if (!images->empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(

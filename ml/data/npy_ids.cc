@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -9,6 +10,7 @@
 #include "absl/strings/str_join.h"
 
 #include "base/file_system.h"
+#include "base/find_file.h"
 #include "base/status_macros.h"
 #include "ml/data/records/npy_file.h"
 
@@ -39,7 +41,10 @@ class IdArrays {
           absl::StrCat(path_, ": is ", ShapeOf(array_), "; ids (", ids_.entry,
                        ") must be integers [examples] or [examples, k]: save them as int64"));
     }
-    has_offsets_ = FileExists(*NewPosixFileSystem(), offsets_path_);
+    // If the offsets were left out, each id would be an example of its own.
+    ASSIGN_OR_RETURN(const std::optional<FileInfo> offsets,
+                     FindFile(*NewPosixFileSystem(), offsets_path_));
+    has_offsets_ = offsets.has_value();
     if (has_offsets_) RETURN_IF_ERROR(ReadOffsets());
     if (weights_path_.empty()) return absl::OkStatus();
     ASSIGN_OR_RETURN(weights_, ReadArray(weights_path_, "float32 or float64", "weights"));

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 
+#include "base/passing_errors.h"
 #include "runtime/process/exit_code.h"
 #include "runtime/process/report_address.h"
 
@@ -84,9 +85,9 @@ absl::StatusOr<pid_t> Spawn(const ChildOptions& options, int report_fd) {
   const int error =
       posix_spawn(&pid, argv[0], settings.actions(), settings.attributes(), argv.data(), environ);
   if (error == 0) return pid;
-  return absl::InternalError(absl::StrCat(options.name, ": cannot start ", args[0],
-                                          options.log_file.empty() ? "" : " with log file ",
-                                          options.log_file, ": ", std::strerror(error)));
+  return StatusOfErrno(
+      error, absl::StrCat(options.name, ": cannot start ", args[0],
+                          options.log_file.empty() ? "" : " with log file ", options.log_file));
 }
 
 }  // namespace
@@ -143,7 +144,7 @@ absl::StatusOr<std::unique_ptr<Child>> Child::Start(const ChildOptions& options)
   if (options.reports_address) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) {
-      return absl::InternalError(absl::StrCat(options.name, ": pipe: ", std::strerror(errno)));
+      return StatusOfErrno(errno, absl::StrCat(options.name, ": cannot make a pipe"));
     }
     read_end.Reset(ends[0]);
     // dup2 onto itself would leave the close-on-exec flag: keep the pipe away from kReportFd.

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "base/failing_call.h"
 #include "base/unique_fd.h"
 #include "runtime/process/report_address.h"
 #include "runtime/process/withheld_end.h"
@@ -88,8 +90,16 @@ TEST(ChildTest, ADeathBeforeTheReportIsNamed) {
 TEST(ChildTest, AMissingProgramIsAnError) {
   ChildOptions options = Shell("");
   options.args = {"/nowhere/shoal"};
-  EXPECT_THAT(Child::Start(options).status().message(),
-              HasSubstr("ps/0: cannot start /nowhere/shoal"));
+  const absl::Status status = Child::Start(options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(status.message(), HasSubstr("ps/0: cannot start /nowhere/shoal"));
+}
+
+TEST(ChildTest, AStartThatTheSystemCannotDoNowMaySucceedLater) {
+  RunWithFailingCall(SYS_clone3, EAGAIN, [] {
+    const absl::Status status = Child::Start(Shell("")).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  });
 }
 
 TEST(ChildTest, DestructionKillsTheWholeGroup) {

@@ -20,6 +20,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
+#include "base/log.h"
 #include "base/status_macros.h"
 
 extern char** environ;
@@ -38,6 +39,10 @@ constexpr const char kOurVariables[] = "SHOAL_PROGRAM_";
 // The longest single wait: the system's waits do not count the time in which the machine is
 // suspended.
 constexpr absl::Duration kLongestWait = absl::Seconds(1);
+
+// The longest wait for the end of a process that was killed. The process may hang in a call of a
+// file system or a driver for ever, but it executes nothing of its program any more.
+constexpr absl::Duration kEndOfKilled = absl::Seconds(10);
 
 // Returns the time-out of a poll that is repeated until the deadline.
 int PollTimeout(absl::Time deadline, absl::Time now) {
@@ -269,6 +274,13 @@ ProgramEnd ProgramProcess::End(absl::Time deadline) {
   end_->was_killed = !has_ended;
   kill(pid_, SIGKILL);  // No other process can have its number before waitpid.
   group_->Kill();       // Processes that it started may live.
+  if (process_.is_valid() && !AwaitInput(process_.get(), clock_->Now() + kEndOfKilled, *clock_)) {
+    LOG(WARNING) << "the program (process " << pid_ << ") has not ended "
+                 << absl::FormatDuration(kEndOfKilled)
+                 << " after it was killed; it hangs in a call of the system";
+    end_->exit = ChildExit{/*by_signal=*/true, SIGKILL};
+    return *end_;
+  }
   int status = 0;
   pid_t ended = 0;
   do {
