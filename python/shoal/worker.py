@@ -389,7 +389,10 @@ class Worker:
             where, status = self._exit
             text = f"sys.exit({'' if status is None else repr(status)[:400]}) was called before the run was over"
             kind = RETRYABLE if status else PERMANENT
-        remedy = "the loop ends by itself: epochs=… and max_steps=… say when"
+        remedy = (
+            "the loop ends by itself: epochs=… and max_steps=… say when, and `shoal stop DIR`, which the program may "
+            "start too, ends a run earlier"
+        )
         self._send_error(kind, f"{where}: {text}; {remedy}", "")
 
     def _report_thread(self, error: BaseException) -> None:

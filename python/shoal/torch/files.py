@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Mapping
 from typing import Any, Union
 
 import torch
+from torch import nn
 
 from shoal import _safetensors
 from shoal.errors import ProgramError
@@ -22,10 +24,24 @@ def load(run: Union[Run, str, os.PathLike[str]], model: Models) -> None:
         run = os.fspath(run)
     if isinstance(run, str) and not os.path.isfile(run):
         run = Run(run)
+    load_into(named_models(model), run)
+
+
+def take_result(models: Mapping[str, nn.Module], directory: str) -> str:
+    """Gives the models the final values of the run that is over. Returns why they do not have them, or nothing."""
+    try:
+        load_into(models, Run(directory))
+    except (ProgramError, OSError) as error:
+        return f"the models have the values of this worker's last batch; those of the run could not be read: {error}"
+    return ""
+
+
+def load_into(models: Mapping[str, nn.Module], run: Union[Run, str]) -> None:
+    """The same with models that named_models() has named, and a run or the path of a safetensors file."""
     path, values = _read(run)
     wanted = {
         entry.name: entry.tensor
-        for entry in tensors_of(named_models(model))
+        for entry in tensors_of(models)
         if entry.kind not in ("constant", "counter") or entry.name in values
     }
     missing = [name for name in wanted if name not in values]

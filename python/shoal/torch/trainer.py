@@ -19,6 +19,7 @@ from shoal.errors import ProgramError
 from shoal.tables import Table
 from shoal.torch import data
 from shoal.torch.convert import TakenOver, from_torch
+from shoal.torch.files import take_result
 from shoal.torch.guard import refused, why_not_run, why_not_trained
 from shoal.torch.memory import Memory, Streams, make_memory, tensor_of, values_of
 from shoal.torch.model import (
@@ -187,6 +188,7 @@ class Trainer:
                 else:
                     yield from self._evaluate(work, source)
             source.stop()
+        self._warn(take_result(self._models, self._worker.directory))  # The run has exported it before the loop ends.
 
     def _evaluate(self, work: Work, source: data.Source) -> Iterator[Any]:
         """Yields a block of the test data in pieces; what is reported of them adds up to the result of the block."""
