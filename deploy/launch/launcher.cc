@@ -18,6 +18,7 @@
 #include "base/status_macros.h"
 #include "deploy/launch/chief_link.h"
 #include "deploy/launch/gpu_line.h"
+#include "deploy/launch/program_failures.h"
 #include "deploy/launch/reconstructed_summary.h"
 #include "deploy/launch/run_display.h"
 #include "deploy/launch/task_places.h"
@@ -42,15 +43,28 @@ constexpr absl::Duration kOutsidersEnd = absl::Seconds(2);
 constexpr absl::Duration kFarEnd = absl::Seconds(10);
 constexpr absl::Duration kLookAtLog = absl::Milliseconds(200);
 
+// Returns what the chief last reported; nullopt if it has not.
+std::optional<v1::GetRunStatusResponse> NewestStatus(const ChiefLink* link) {
+  return link == nullptr ? std::nullopt : link->status();
+}
+
 // Returns the incarnation that the chief last listed; 0 if none.
 uint64_t NewestListed(const ChiefLink* link, TaskId task) {
-  const std::optional<v1::GetRunStatusResponse> status =
-      link == nullptr ? std::nullopt : link->status();
+  const std::optional<v1::GetRunStatusResponse> status = NewestStatus(link);
   if (!status.has_value()) return 0;
   for (const v1::GetRunStatusResponse::Task& listed : status->tasks()) {
     if (ToTaskId(listed.member()) == task) return listed.incarnation();
   }
   return 0;
+}
+
+// Returns whether the others finished the run without this worker, because it had not registered
+// yet or had lost its place.
+bool IsOutOfRun(const ChiefLink* link, TaskId worker) {
+  const std::optional<v1::GetRunStatusResponse> status = NewestStatus(link);
+  if (!status.has_value() || status->tasks().empty()) return false;
+  return std::none_of(status->tasks().begin(), status->tasks().end(),
+                      [&](const auto& task) { return ToTaskId(task.member()) == worker; });
 }
 
 // Returns the address at which the task serves /metrics.
@@ -65,7 +79,10 @@ std::string ChooseMetricsAddress(TaskId task, const Launcher::Options& options) 
 
 }  // namespace
 
-Launcher::Launcher(Options options) : options_(std::move(options)), logs_(options_.run.out()) {
+Launcher::Launcher(Options options)
+    : options_(std::move(options)),
+      logs_(options_.run.out()),
+      deaths_(TaskDeaths::Options{&logs_, options_.places, options_.progress, HasProgram()}) {
   chief_.id = TaskId{Job::kChief, 0};
   const v1::DeploymentOptions& deployment = options_.run.deployment();
   for (uint32_t i = 0; i < NumPsProcesses(options_.run); ++i) {
@@ -176,7 +193,7 @@ absl::Status Launcher::AwaitAddress(Task* task) {
     }
     if (const std::optional<ChildExit> exit = task->child->Poll()) {
       nothing_to_do_ = exit->ok() && task == &chief_;
-      return nothing_to_do_ ? absl::OkStatus() : Failure(*task, *exit);
+      return nothing_to_do_ ? absl::OkStatus() : deaths_.Failure(task->id, task->log_begin, *exit);
     }
     if (options_.shutdown->requested()) {
       if (task != &chief_) return absl::OkStatus();
@@ -277,8 +294,11 @@ absl::Status Launcher::EndAll(absl::Duration patience) {
   for (Task* task : all) {
     if (task->child == nullptr || task->start_at.has_value()) continue;
     const bool outside =
-        task->id.job == Job::kWorker && (task->was_restarted || IsOutOfRun(task->id));
-    const absl::Time end = now + PatienceWith(*task, outside, patience);
+        task->id.job == Job::kWorker && (task->was_restarted || IsOutOfRun(link_.get(), task->id));
+    // One that took part may wait for the end of its program, also if it was restarted or has left
+    // the run.
+    const bool matters = task->took_part || !outside;
+    const absl::Time end = now + (matters ? patience : std::min(patience, kOutsidersEnd));
     const std::optional<ChildExit> exit = AwaitEnd(*task, end, in_order ? now : end);
     if (!exit.has_value()) {
       if (outside && in_order) {
@@ -292,10 +312,11 @@ absl::Status Launcher::EndAll(absl::Duration patience) {
       End(task);
     } else if (!exit->ok() && !task->ended && in_order && task != &chief_ &&
                exit->status_code() != absl::StatusCode::kCancelled) {
-      const std::optional<ProgramFailure> failure = FindProgramFailure(*task);
+      const std::optional<ProgramFailure> failure =
+          deaths_.FindProgramFailure(task->id, task->log_begin);
       options_.progress->Print(absl::StrCat(
           failure.has_value() ? failure->cause + "\n" : "", task->id.ToString(), " ended with ",
-          DescribeExit(*task, *exit),
+          deaths_.DescribeExit(task->id, task->log_begin, *exit),
           "; log: ", failure.has_value() ? logs_.ProgramPath(task->id) : logs_.Path(task->id)));
     }
   }
@@ -335,13 +356,6 @@ std::optional<ChildExit> Launcher::AwaitEnd(const Task& task, absl::Time end, ab
   }
 }
 
-absl::Duration Launcher::PatienceWith(const Task& task, bool is_outside,
-                                      absl::Duration patience) const {
-  // It may wait for the end of its program, also if it was restarted or has left the run.
-  if (task.took_part) return patience;
-  return is_outside ? std::min(patience, kOutsidersEnd) : patience;
-}
-
 void Launcher::BeginEnd(Task* task) const {
   if (task->kill_at != absl::InfiniteFuture()) return;
   task->kill_at = clock_.Now();
@@ -375,14 +389,6 @@ void Launcher::PrintThatItDoesNotEnd(const Task& task) const {
   options_.progress->Print(absl::StrCat(
       task.id.ToString(), " (process ", task.child->pid(),
       ") does not end after SIGKILL, so it is not waited for; does its file system answer?"));
-}
-
-bool Launcher::IsOutOfRun(TaskId worker) const {
-  const std::optional<v1::GetRunStatusResponse> status =
-      link_ == nullptr ? std::nullopt : link_->status();
-  if (!status.has_value() || status->tasks().empty()) return false;
-  return std::none_of(status->tasks().begin(), status->tasks().end(),
-                      [&](const auto& task) { return ToTaskId(task.member()) == worker; });
 }
 
 void Launcher::NoteParticipants() {

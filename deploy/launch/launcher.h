@@ -18,9 +18,9 @@
 
 #include "base/clock.h"
 #include "deploy/launch/chief_link.h"
-#include "deploy/launch/program_failures.h"
 #include "deploy/launch/restart_pauses.h"
 #include "deploy/launch/run_display.h"
+#include "deploy/launch/task_deaths.h"
 #include "deploy/launch/task_logs.h"
 #include "proto/v1/chief_service.pb.h"
 #include "proto/v1/run_config.pb.h"
@@ -140,8 +140,6 @@ class Launcher {
   absl::Status CheckTask(Task* task);
   // Returns whether the run was asked to stop or has stopped, so that tasks end with 143.
   bool IsStopping() const;
-  // Returns whether the run trains or makes its last checkpoint, as far as the chief last reported.
-  bool Trains() const;
   // Forgets the restarts of a task that has lived for long.
   void ForgetRestarts(Task* task) const;
   // Reports the crash of a worker to the chief. Returns whether another process had crashed on the
@@ -153,13 +151,6 @@ class Launcher {
   // A worker has ended with an error that a restart does not mend.
   void OnWorkerFailed(Task* task, const ChildExit& exit);
   void OnWorkerDied(Task* task, const ChildExit& exit);
-  // Returns why the compute program of a worker failed, if that ended the worker.
-  std::optional<ProgramFailure> FindProgramFailure(const Task& task) const;
-  // Returns how the task ended: "exit code 1 (its program failed)", or as ChildExit describes it.
-  std::string DescribeExit(const Task& task, const ChildExit& exit) const;
-  // Notes the failure and returns "worker/0 died (HOW)", or why its program failed if that is new.
-  std::string DiedText(const Task& worker, const ChildExit& exit,
-                       const std::optional<ProgramFailure>& failure);
   absl::Status OnPsDied(Task* task, const ChildExit& exit);
   uint32_t RestartLimit(const Task& task) const;
   // Counts a restart after a process that lived for `life`, and decides when it happens. Returns
@@ -177,8 +168,6 @@ class Launcher {
   bool HasProgram() const { return !options_.run.program().file().empty(); }
   // Notes which workers take part in a run with compute programs.
   void NoteParticipants();
-  // Returns how long a task may take to end after the run.
-  absl::Duration PatienceWith(const Task& task, bool is_outside, absl::Duration patience) const;
   // Ends a ps that has lost its place although it lives: one that is stopped (SIGSTOP, a debugger)
   // would never come back, and the run waits for it.
   void EndPsWithoutPlace();
@@ -188,9 +177,6 @@ class Launcher {
   // Returns that error with the checkpoint to resume from, and writes it to summary.json.
   absl::Status EndedAfterCheckpoint() const;
   absl::Status ChiefResult(const ChildExit& exit) const;
-  // Returns an error that quotes the last lines of the task's log.
-  absl::Status Failure(const Task& task, const ChildExit& exit) const;
-  absl::Status Death(const Task& task, const ChildExit& exit, absl::StatusCode code) const;
   // Shows what the first worker of each host says about the host's GPUs, where this process cannot
   // know it: they run on other hosts, or in a program of their own.
   void ShowGpus();
@@ -203,12 +189,7 @@ class Launcher {
   // Waits for the end of a task until `end`; for that of a worker longer while it waits for its
   // compute program, which is then shown. A stop request ends all tasks.
   std::optional<ChildExit> AwaitEnd(const Task& task, absl::Time end, absl::Time began);
-  // Returns whether the others finished the run without this worker, because it had not registered
-  // yet or had lost its place.
-  bool IsOutOfRun(TaskId worker) const;
   size_t WorkersLeft() const;
-  // Prints the last lines of the log of a task that ran on another host and failed.
-  void PrintLogEnd(TaskId task) const;
   // Kills the task; one on another host is asked to end first, and killed a while later.
   void BeginEnd(Task* task) const;
   void End(Task* task) const;
@@ -220,6 +201,7 @@ class Launcher {
   const Options options_;
   const TaskLogs logs_;
   const RealClock clock_;
+  TaskDeaths deaths_;
   Task chief_;
   std::vector<Task> tasks_;  // ps, then workers.
   std::unique_ptr<ChiefLink> link_;
@@ -228,7 +210,6 @@ class Launcher {
   bool nothing_to_do_ = false;
   std::string summary_before_;  // summary.json of an earlier start; "" if none.
   int checkpoints_asked_ = 0;
-  ProgramFailures program_failures_;
   // Crashes whose restart counts, or did not have to count, on batches that may be skipped.
   struct Crash {
     BatchKey batch;

@@ -6,8 +6,8 @@
 
 #include "base/file_system.h"
 #include "deploy/launch/launcher.h"
+#include "deploy/launch/program_failures.h"
 #include "deploy/launch/reconstructed_summary.h"
-#include "deploy/launch/task_places.h"
 #include "runtime/config/run_config.h"
 #include "runtime/observability/progress.h"
 #include "runtime/observability/summary.h"
@@ -17,8 +17,10 @@
 namespace shoal {
 namespace {
 
-bool IsPermanent(const ChildExit& exit) {
-  return !exit.by_signal && IsPermanentExitCode(exit.number);
+// Returns whether the run trains or makes its last checkpoint, as far as the chief last reported.
+bool Trains(const std::optional<v1::GetRunStatusResponse>& status) {
+  return status.has_value() && (status->state().phase() == v1::RunState::PHASE_TRAINING ||
+                                status->state().phase() == v1::RunState::PHASE_STOPPING);
 }
 
 }  // namespace
@@ -44,8 +46,10 @@ absl::Status Launcher::CheckTask(Task* task) {
       return absl::OkStatus();
     }
   }
-  if (IsPermanent(*exit)) {
-    if (task->id.job != Job::kWorker || !Trains()) return Failure(*task, *exit);
+  if (exit->is_permanent()) {
+    if (task->id.job != Job::kWorker || !Trains(link_->status())) {
+      return deaths_.Failure(task->id, task->log_begin, *exit);
+    }
     OnWorkerFailed(task, *exit);
     return absl::OkStatus();
   }
@@ -62,17 +66,11 @@ bool Launcher::IsStopping() const {
                                  status->state().phase() == v1::RunState::PHASE_DONE));
 }
 
-bool Launcher::Trains() const {
-  const std::optional<v1::GetRunStatusResponse> status = link_->status();
-  return status.has_value() && (status->state().phase() == v1::RunState::PHASE_TRAINING ||
-                                status->state().phase() == v1::RunState::PHASE_STOPPING);
-}
-
 void Launcher::OnWorkerFailed(Task* task, const ChildExit& exit) {
-  const absl::Status why = Failure(*task, exit);
+  const absl::Status why = deaths_.Failure(task->id, task->log_begin, exit);
   if (ends_with_.ok()) {
     options_.progress->Print(absl::StrCat(task->id.ToString(), " failed (",
-                                          DescribeExit(*task, exit),
+                                          deaths_.DescribeExit(task->id, task->log_begin, exit),
                                           "), and a restart would not help; the run makes a ",
                                           "checkpoint and ends; log: ", logs_.Path(task->id)));
   }
@@ -87,18 +85,19 @@ void Launcher::ForgetRestarts(Task* task) const {
 }
 
 void Launcher::OnWorkerDied(Task* task, const ChildExit& exit) {
-  PrintLogEnd(task->id);
+  deaths_.PrintLogEnd(task->id);
   const bool identifies_batch = exit.crashed() && ReportCrash(task->id, exit);
   if (!ends_with_.ok()) {  // The run ends.
     task->child.reset();
     return;
   }
-  const std::optional<ProgramFailure> failure = FindProgramFailure(*task);
-  const std::string died = DiedText(*task, exit, failure);
+  const std::optional<ProgramFailure> failure =
+      deaths_.FindProgramFailure(task->id, task->log_begin);
+  const std::string died = deaths_.DiedText(task->id, exit, failure);
   const std::string log = absl::StrCat(
       "; log: ", failure.has_value() ? logs_.ProgramPath(task->id) : logs_.Path(task->id));
   if (failure.has_value() && failure->names_a_line && exit.number == kExitInternalError &&
-      program_failures_.IsBug(WorkersLeft())) {
+      deaths_.program_failures().IsBug(WorkersLeft())) {
     options_.progress->Print(absl::StrCat(died, "; no worker gets further, so the run ends", log));
     EndAfterCheckpoint(absl::InternalError(absl::StrCat(
                            failure->cause, "; the program of every worker fails here, also ",
@@ -123,7 +122,8 @@ void Launcher::OnWorkerDied(Task* task, const ChildExit& exit) {
   if (WorkersLeft() == 1) {
     // Another process than this launcher asked it to end.
     const bool was_stopped = exit.status_code() == absl::StatusCode::kCancelled;
-    why = Death(*task, exit, was_stopped ? absl::StatusCode::kUnavailable : exit.status_code());
+    why = deaths_.Death(task->id, task->log_begin, exit,
+                        was_stopped ? absl::StatusCode::kUnavailable : exit.status_code());
   }
   GiveUp(task, died, log, why);
 }
@@ -205,29 +205,11 @@ void Launcher::ForgetCrashesOn(const v1::RunState& state) {
   }
 }
 
-std::optional<ProgramFailure> Launcher::FindProgramFailure(const Task& task) const {
-  if (!HasProgram() || task.id.job != Job::kWorker) return std::nullopt;
-  return ProgramFailureIn(logs_.LastWords(task.id, task.log_begin));
-}
-
-std::string Launcher::DescribeExit(const Task& task, const ChildExit& exit) const {
-  if (exit.by_signal || !FindProgramFailure(task).has_value()) return exit.Describe();
-  return absl::StrCat("exit code ", exit.number, " (its program failed)");
-}
-
-std::string Launcher::DiedText(const Task& worker, const ChildExit& exit,
-                               const std::optional<ProgramFailure>& failure) {
-  const std::string name = worker.id.ToString();
-  if (!failure.has_value()) return absl::StrCat(name, " died (", exit.Describe(), ")");
-  const bool is_new =
-      program_failures_.Add(worker.id.index, failure->cause, options_.progress->step());
-  return is_new ? absl::StrCat(failure->cause, "\n", name, " died of this")
-                : absl::StrCat(name, " died in the same way");
-}
-
 absl::Status Launcher::OnPsDied(Task* task, const ChildExit& exit) {
-  if (task->restarts >= RestartLimit(*task)) return Failure(*task, exit);
-  PrintLogEnd(task->id);
+  if (task->restarts >= RestartLimit(*task)) {
+    return deaths_.Failure(task->id, task->log_begin, exit);
+  }
+  deaths_.PrintLogEnd(task->id);
   const std::string when = PlanRestart(task, clock_.Now() - task->started);
   const bool goes_back = IsSynchronous(options_.run);
   options_.progress->Print(
@@ -308,49 +290,18 @@ absl::Status Launcher::ChiefResult(const ChildExit& exit) const {
     return EndedAfterCheckpoint();
   }
   if (exit.ok()) return absl::OkStatus();
-  const absl::Status failure = Failure(chief_, exit);
+  const absl::Status failure = deaths_.Failure(chief_.id, chief_.log_begin, exit);
   // The chief may have given up waiting for a worker whose program failed.
-  const std::string cause = program_failures_.CauseAt(options_.progress->step());
+  const std::string cause = deaths_.program_failures().CauseAt(options_.progress->step());
   if (cause.empty() || absl::IsCancelled(failure)) return failure;
   return absl::Status(failure.code(),
                       absl::StrCat(failure.message(), "; before that a program failed: ", cause));
-}
-
-absl::Status Launcher::Failure(const Task& task, const ChildExit& exit) const {
-  const absl::StatusCode code = exit.status_code();
-  if (code != absl::StatusCode::kCancelled) return Death(task, exit, code);
-  const std::string words = logs_.LastWords(task.id, task.log_begin);
-  return absl::CancelledError(words.empty() ? "stopped" : words);
-}
-
-absl::Status Launcher::Death(const Task& task, const ChildExit& exit, absl::StatusCode code) const {
-  PrintLogEnd(task.id);
-  if (const std::optional<ProgramFailure> failure = FindProgramFailure(task)) {
-    return absl::Status(code, absl::StrCat(failure->cause, " (the program of ", task.id.ToString(),
-                                           "; log: ", logs_.ProgramPath(task.id), ")"));
-  }
-  const std::string words = logs_.LastWords(task.id, task.log_begin);
-  if (IsPermanent(exit) && !words.empty()) {
-    return absl::Status(code, absl::StrCat(task.id.ToString(), ": ", words));
-  }
-  return absl::Status(
-      code, absl::StrCat(task.id.ToString(), " ended the run: ", exit.Describe(),
-                         words.empty() ? "" : ": ", words, "; see ", logs_.Path(task.id)));
 }
 
 size_t Launcher::WorkersLeft() const {
   return static_cast<size_t>(std::count_if(tasks_.begin(), tasks_.end(), [](const Task& task) {
     return task.id.job == Job::kWorker && task.child != nullptr;
   }));
-}
-
-void Launcher::PrintLogEnd(TaskId task) const {
-  if (options_.places == nullptr) return;
-  const std::string end = logs_.End(task);
-  if (end.empty()) return;
-  options_.progress->Print(absl::StrCat("--- ", task.ToString(), " ",
-                                        options_.places->Describe(task), ", the end of ",
-                                        logs_.Path(task), ":\n", end, "\n---"));
 }
 
 }  // namespace shoal

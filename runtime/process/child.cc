@@ -106,6 +106,8 @@ bool ChildExit::crashed() const {
                        number == SIGILL || number == SIGABRT);
 }
 
+bool ChildExit::is_permanent() const { return !by_signal && IsPermanentExitCode(number); }
+
 absl::StatusCode ChildExit::status_code() const {
   if (by_signal) return crashed() ? absl::StatusCode::kInternal : absl::StatusCode::kUnavailable;
   switch (number) {

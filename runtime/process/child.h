@@ -38,6 +38,8 @@ struct ChildExit {
   // Returns whether it died of SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT. The process caused these
   // itself, so the batch that it was computing is suspect.
   bool crashed() const;
+  // Returns whether it ended by itself in a way that a restart does not mend: IsPermanentExitCode.
+  bool is_permanent() const;
   // Returns text such as "killed by SIGKILL" or "exit code 64 (bad flags)".
   std::string Describe() const;
 };

@@ -60,6 +60,9 @@ TEST(ChildTest, ReportsHowItEnded) {
   EXPECT_TRUE(ExitOf("kill -SEGV $$").crashed());
   EXPECT_TRUE(ExitOf("kill -ABRT $$").crashed());
   EXPECT_FALSE(ExitOf("exit 1").crashed());
+  EXPECT_FALSE(ExitOf("exit 1").is_permanent());
+  EXPECT_TRUE(ExitOf("exit 64").is_permanent());
+  EXPECT_FALSE((ChildExit{/*by_signal=*/true, /*number=*/2}).is_permanent());
   EXPECT_EQ(ExitOf("kill -KILL $$").status_code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(ExitOf("kill -SEGV $$").status_code(), absl::StatusCode::kInternal);
 }
