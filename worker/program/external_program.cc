@@ -74,6 +74,51 @@ absl::string_view MissingFrom(Phase phase) {
   }
 }
 
+// Logs the traceback that came with an error, and returns the error with the place of the log.
+absl::Status Logged(const absl::Status& status, const std::string& traceback,
+                    const std::string& see_log) {
+  // If there is no log file, the program has printed its traceback where this process prints.
+  if (!traceback.empty() && !see_log.empty()) LOG(ERROR) << status.message() << "\n" << traceback;
+  return absl::Status(status.code(), absl::StrCat(status.message(), see_log));
+}
+
+// Ends the program after its FINISH, and kills it if it has not ended in time.
+void EndProgram(const ExternalProgram::Options& options, ProgramChannel* channel,
+                FinishReason reason) {
+  const absl::Time began = options.clock->Now();
+  const bool is_over = reason == FinishReason::kOver;
+  absl::Time deadline = began + (reason == FinishReason::kFailed ? kFailedGrace
+                                 : is_over                       ? options.after_run
+                                                                 : options.grace);
+  bool is_announced = !is_over, was_asked = !is_over || options.is_asked_to_end == nullptr;
+  // After a run that is over the program may do what it likes with the result.
+  while (is_over) {
+    const absl::Time now = options.clock->Now();
+    if (!was_asked && options.is_asked_to_end()) {
+      was_asked = true;
+      deadline = std::min(deadline, now + options.grace);
+    }
+    if (channel->AwaitEnd(std::min(deadline, now + kLookPeriod))) break;
+    if (now >= deadline) break;
+    if (is_announced || now < began + kUsualEnd) continue;
+    is_announced = true;
+    LOG(INFO) << "program: " << options.name << kRunsAfterRun << "; this worker waits for it, "
+              << "for at most " << options.after_run << ", and ends it at SIGTERM";
+  }
+  const ProgramEnd end = channel->End(is_over ? options.clock->Now() : deadline);
+  // A program without a log was only asked what it declares, on the user's terminal.
+  if (options.log_file.empty()) return;
+  if (end.was_killed && reason != FinishReason::kFailed) {
+    LOG(WARNING) << "program: " << options.name << kKilledAfterRun << " after "
+                 << absl::FormatDuration(
+                        absl::Trunc(options.clock->Now() - began, absl::Seconds(1)))
+                 << (is_over ? ", because it had not ended after the run"
+                             : ", because it had not ended by itself");
+  } else if (!end.exit.ok() && reason != FinishReason::kFailed) {
+    LOG(INFO) << "program: " << options.name << " ended: " << DescribeEnd(end.exit);
+  }
+}
+
 uint64_t SeedOfBatch(uint64_t seed, uint64_t epoch, uint64_t index) {
   return DeriveKey(DeriveKey(seed, epoch), index);
 }
@@ -83,6 +128,7 @@ uint64_t SeedOfBatch(uint64_t seed, uint64_t epoch, uint64_t index) {
 ExternalProgram::ExternalProgram(Options options, std::unique_ptr<ProgramMemory> memory,
                                  std::unique_ptr<ProgramChannel> channel)
     : options_(std::move(options)),
+      see_log_(options_.log_file.empty() ? "" : absl::StrCat("; see ", options_.log_file)),
       memory_(std::move(memory)),
       channel_(std::move(channel)),
       conversation_(options_.name, options_.welcome, options_.has_started_before),
@@ -175,42 +221,7 @@ void ExternalProgram::Finish(FinishReason reason, const std::string& text) {
              ProgramChannel::Event::kReceived) {
     ignored.clear();
   }
-  End(reason);
-}
-
-void ExternalProgram::End(FinishReason reason) {
-  const absl::Time began = options_.clock->Now();
-  const bool is_over = reason == FinishReason::kOver;
-  absl::Time deadline = began + (reason == FinishReason::kFailed ? kFailedGrace
-                                 : is_over                       ? options_.after_run
-                                                                 : options_.grace);
-  bool is_announced = !is_over, was_asked = !is_over || options_.is_asked_to_end == nullptr;
-  // After a run that is over the program may do what it likes with the result.
-  while (is_over) {
-    const absl::Time now = options_.clock->Now();
-    if (!was_asked && options_.is_asked_to_end()) {
-      was_asked = true;
-      deadline = std::min(deadline, now + options_.grace);
-    }
-    if (channel_->AwaitEnd(std::min(deadline, now + kLookPeriod))) break;
-    if (now >= deadline) break;
-    if (is_announced || now < began + kUsualEnd) continue;
-    is_announced = true;
-    LOG(INFO) << "program: " << options_.name << kRunsAfterRun << "; this worker waits for it, "
-              << "for at most " << options_.after_run << ", and ends it at SIGTERM";
-  }
-  const ProgramEnd end = channel_->End(is_over ? options_.clock->Now() : deadline);
-  // A program without a log was only asked what it declares, on the user's terminal.
-  if (options_.log_file.empty()) return;
-  if (end.was_killed && reason != FinishReason::kFailed) {
-    LOG(WARNING) << "program: " << options_.name << kKilledAfterRun << " after "
-                 << absl::FormatDuration(
-                        absl::Trunc(options_.clock->Now() - began, absl::Seconds(1)))
-                 << (is_over ? ", because it had not ended after the run"
-                             : ", because it had not ended by itself");
-  } else if (!end.exit.ok() && reason != FinishReason::kFailed) {
-    LOG(INFO) << "program: " << options_.name << " ended: " << DescribeEnd(end.exit);
-  }
+  EndProgram(options_, channel_.get(), reason);
 }
 
 absl::Status ExternalProgram::Refuse(const absl::Status& why) {
@@ -228,15 +239,7 @@ absl::Status ExternalProgram::Refuse(const absl::Status& why) {
   }
   channel_->End(deadline);
   if (conversation_.error_text().empty()) return why;
-  return absl::Status(why.code(), absl::StrCat("program: ", conversation_.error_text(), SeeLog()));
-}
-
-absl::Status ExternalProgram::Logged(const absl::Status& status) const {
-  // If there is no log file, the program has printed its traceback where this process prints.
-  if (!conversation_.traceback().empty() && !options_.log_file.empty()) {
-    LOG(ERROR) << status.message() << "\n" << conversation_.traceback();
-  }
-  return absl::Status(status.code(), absl::StrCat(status.message(), SeeLog()));
+  return absl::Status(why.code(), absl::StrCat("program: ", conversation_.error_text(), see_log_));
 }
 
 absl::Status ExternalProgram::TalkWhileIn(Phase phase, absl::Time deadline,
@@ -247,7 +250,7 @@ absl::Status ExternalProgram::TalkWhileIn(Phase phase, absl::Time deadline,
     switch (event) {
       case ProgramChannel::Event::kReceived: {
         const absl::Status received = conversation_.Receive(input_, on_final);
-        if (!received.ok()) return Logged(received);
+        if (!received.ok()) return Logged(received, conversation_.traceback(), see_log_);
         PassOnLookAhead();
         break;
       }
@@ -255,7 +258,7 @@ absl::Status ExternalProgram::TalkWhileIn(Phase phase, absl::Time deadline,
         return absl::DeadlineExceededError(absl::StrCat(
             "program: ", options_.name, " ", MissingFrom(conversation_.phase()), " within ",
             absl::FormatDuration(options_.patience),
-            " of its start; if it needs longer, raise cluster.wait_seconds", SeeLog()));
+            " of its start; if it needs longer, raise cluster.wait_seconds", see_log_));
       case ProgramChannel::Event::kClosed:
       case ProgramChannel::Event::kEnded:
         return Ended();
@@ -271,15 +274,11 @@ absl::Status ExternalProgram::CheckIdle() {
       return absl::OkStatus();
     case ProgramChannel::Event::kReceived: {
       const absl::Status received = conversation_.Receive(input_, [](uint32_t) {});
-      return received.ok() ? received : Logged(received);
+      return received.ok() ? received : Logged(received, conversation_.traceback(), see_log_);
     }
     default:
       return Ended();
   }
-}
-
-std::string ExternalProgram::SeeLog() const {
-  return options_.log_file.empty() ? "" : absl::StrCat("; see ", options_.log_file);
 }
 
 absl::Status ExternalProgram::Ended() {
@@ -291,7 +290,7 @@ absl::Status ExternalProgram::Ended() {
                            absl::string_view remedy = "") {
     return absl::StrCat("program: ", options_.name, " ", what, " (", how, ")", remedy,
                         last.empty() ? "" : absl::StrCat(": ", last, RemedyForModule(last)),
-                        SeeLog());
+                        see_log_);
   };
   if (end.was_killed) {
     return absl::InternalError(because(

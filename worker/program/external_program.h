@@ -133,16 +133,13 @@ class ExternalProgram : public ReplicaProgram {
   // Talks with the program until the conversation leaves the phase.
   absl::Status TalkWhileIn(ProgramConversation::Phase phase, absl::Time deadline,
                            absl::FunctionRef<void(uint32_t)> on_final);
-  // Ends the program after its FINISH, and kills it if it has not ended in time.
-  void End(FinishReason reason);
-  std::string SeeLog() const;
   absl::Status Ended();
-  absl::Status Logged(const absl::Status& status) const;
   void AnnounceExpected();
   void SetResult(const ProgramWork& work, BatchResult* result);
   void WarnOfMetrics(const ProgramWork& work);
 
   const Options options_;
+  const std::string see_log_;  // "; see LOG"; "" without a log.
   const std::unique_ptr<ProgramMemory> memory_;
   const std::unique_ptr<ProgramChannel> channel_;
   ProgramConversation conversation_;
