@@ -1,6 +1,6 @@
 #!/bin/bash
-# The lint step of tests/run: layout, scripts, lengths, forbidden words, include cycles, undefined functions, comments,
-# layers, public targets.
+# The lint step of tests/run: layout, scripts, lengths, forbidden words, include cycles, undefined functions, sizes of
+# classes, comments, layers, public targets.
 #   tools/check.sh                    all of these
 #   tools/check.sh allocator linked   do the programs just built link tcmalloc? (or: absent)
 #   tools/check.sh headers            does every header compile alone? (after a build)
@@ -94,10 +94,12 @@ END
   rm -f "/tmp/check_roles.$$"
 }
 
-# Folders do not include each other in a cycle, headers declare only what is defined, and comments have a subject.
+# Folders do not include each other in a cycle, headers declare only what is defined, no class has too many methods, and
+# comments have a subject.
 check_house() {
   tools/include_cycles.py || fail "folders include each other in a cycle: see above"
   tools/undefined_functions.py || fail "headers declare functions that no source defines: see above"
+  tools/class_sizes.py || fail "classes have too many methods: see above"
   tools/check_prose.py >/tmp/check_prose.$$ || {
     cat "/tmp/check_prose.$$"
     fail "comments without a subject, or phrases to reword: see above"
