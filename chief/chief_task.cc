@@ -14,6 +14,7 @@
 #include "chief/chief_metrics.h"
 #include "chief/describe_run.h"
 #include "chief/resume_point.h"
+#include "chief/session/run_plan.h"
 #include "runtime/checkpoint/initial_model.h"
 #include "runtime/checkpoint/model_export.h"
 #include "runtime/checkpoint/training_complete.h"
@@ -239,9 +240,7 @@ absl::Status ChiefTask::WriteStart(const ClusterSpec& cluster) {
   }
   if (resumes_) return absl::OkStatus();
   const v1::RunConfig& run = options_.run;
-  const uint32_t wanted = run.sync().replicas_to_aggregate();
-  return WriteRunFile(wanted > 0 ? wanted : run.deployment().num_replicas(),
-                      run.cluster().slice_bytes());
+  return WriteRunFile(ReplicasToAggregate(run, /*manifest=*/nullptr), run.cluster().slice_bytes());
 }
 
 absl::Status ChiefTask::WaitAndConclude(const absl::Status& why_stopped) {

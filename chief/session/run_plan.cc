@@ -214,21 +214,12 @@ absl::Status CheckSeedOfTables(const v1::RunConfig& run, const v1::ModelDeclarat
       run.seed(), manifest.seed(), manifest.seed(), run.out()));
 }
 
-// Returns R of the run file; 0 means R of the checkpoint or, at a first start, the number of
-// replicas.
-uint32_t WantedReplicas(const v1::RunConfig& run, const v1::Manifest* manifest) {
-  if (!IsSynchronous(run)) return 1;
-  if (run.sync().replicas_to_aggregate() > 0) return run.sync().replicas_to_aggregate();
-  if (manifest != nullptr) return manifest->plan().replicas_to_aggregate();
-  return std::max(1u, run.deployment().num_replicas());
-}
-
 absl::StatusOr<StepPlan> PlanSteps(const v1::RunConfig& run, const v1::ModelDeclaration& model,
                                    const v1::Manifest* manifest) {
   StepPlan::Options options;
   options.examples_per_epoch = model.train_examples();
   options.batch_examples = ReplicaBatchExamples(run);
-  options.replicas_to_aggregate = WantedReplicas(run, manifest);
+  options.replicas_to_aggregate = ReplicasToAggregate(run, manifest);
   if (manifest == nullptr) return StepPlan::Create(options);
 
   ASSIGN_OR_RETURN(StepPlan before, StepPlan::FromProto(manifest->plan()));
@@ -287,6 +278,13 @@ absl::Status CheckFitsAMessage(const v1::RunConfig& run,
 }
 
 }  // namespace
+
+uint32_t ReplicasToAggregate(const v1::RunConfig& run, const v1::Manifest* manifest) {
+  if (!IsSynchronous(run)) return 1;
+  if (run.sync().replicas_to_aggregate() > 0) return run.sync().replicas_to_aggregate();
+  if (manifest != nullptr) return manifest->plan().replicas_to_aggregate();
+  return run.deployment().num_replicas();
+}
 
 absl::StatusOr<std::unique_ptr<RunPlan>> PlanRun(const v1::RunConfig& run, uint32_t num_ps_tasks,
                                                  const v1::ModelDeclaration& model,

@@ -32,9 +32,14 @@ struct RunPlan {
   std::optional<uint32_t> other_batches_from;
 };
 
-// `manifest` is null at a first start. `num_ps_tasks` is at least 1 (LOCAL: 1). Errors name the
-// fields that do not fit: another model or data set than the checkpoint's, another batch size or R
-// in the middle of an epoch, other slice_bytes.
+// Returns R, the number of batches that a step aggregates: that of the run file or, if it has none,
+// that of the checkpoint or, at a first start (`manifest` is null), one for each replica. `run` is
+// resolved.
+uint32_t ReplicasToAggregate(const v1::RunConfig& run, const v1::Manifest* manifest);
+
+// `run` is resolved. `manifest` is null at a first start. `num_ps_tasks` is at least 1 (LOCAL: 1).
+// Errors name the fields that do not fit: another model or data set than the checkpoint's, another
+// batch size or R in the middle of an epoch, other slice_bytes.
 absl::StatusOr<std::unique_ptr<RunPlan>> PlanRun(const v1::RunConfig& run, uint32_t num_ps_tasks,
                                                  const v1::ModelDeclaration& model,
                                                  const v1::Manifest* manifest);
