@@ -222,7 +222,7 @@ absl::StatusOr<PreflightCheck> Check(const TrainRoles& roles, const v1::RunConfi
   // The last worker takes the highest numbers. Compute programs may share GPUs.
   const v1::DeploymentOptions& deployment = wanted.deployment();
   LocalWorker last;
-  last.index = std::max(1u, deployment.num_replicas()) - 1;
+  last.index = deployment.num_replicas() - 1;
   if (wanted.program().file().empty()) {
     RETURN_IF_ERROR(DevicesOfWorker(deployment, last, GpusToShare(roles)).status());
   }

@@ -15,7 +15,7 @@ namespace {
 AsyncSession::Options OptionsFrom(const SessionContext& context) {
   AsyncSession::Options options;
   const v1::RunConfig& run = context.options.run;
-  options.ledger.num_workers = std::max(1u, context.num_replicas());
+  options.ledger.num_workers = context.num_replicas();
   options.ledger.max_steps = run.max_steps();
   options.ledger.num_epochs = run.num_epochs();
   options.ledger.evaluate_every = run.eval_every();

@@ -74,8 +74,8 @@ std::vector<std::string> DevicesOfRun(const v1::RunConfig& run,
   const v1::DeploymentOptions& deployment = run.deployment();
   if (!deployment.devices().empty()) return PresentDevices(ListedDevices(run), accelerators);
   std::vector<std::string> names;
-  const uint32_t clones = std::max(1u, deployment.num_clones());
-  for (uint32_t i = 0; i < (deployment.clone_on_cpu() ? 1 : clones); ++i) {
+  const uint32_t cpus = deployment.clone_on_cpu() ? 1 : deployment.num_clones();
+  for (uint32_t i = 0; i < cpus; ++i) {
     names.push_back(absl::StrCat("/cpu:", i));
     const std::string gpu = absl::StrCat("/gpu:", i);
     if (!deployment.clone_on_cpu() && MissingDevices({gpu}, accelerators).empty()) {
@@ -89,8 +89,7 @@ std::vector<std::string> CloneDeviceTypes(const v1::RunConfig& run,
                                           const std::vector<KernelBackend>& accelerators) {
   const v1::DeploymentOptions& deployment = run.deployment();
   std::vector<std::string> names = ListedDevices(run);
-  const uint32_t clones = deployment.has_num_clones() ? deployment.num_clones() : 1;
-  for (uint32_t i = 0; i < clones && deployment.devices().empty(); ++i) {
+  for (uint32_t i = 0; i < deployment.num_clones() && deployment.devices().empty(); ++i) {
     names.push_back(absl::StrCat(deployment.clone_on_cpu() ? "/cpu:" : "/gpu:", i));
   }
   std::vector<std::string> types;

@@ -31,8 +31,9 @@ std::vector<std::string> PresentDevices(const std::vector<std::string>& listed,
 // Returns deployment.devices as a list.
 std::vector<std::string> ListedDevices(const v1::RunConfig& run);
 
-// Returns the devices of this process that the run uses: those of its list that exist. Without a
-// list a replica has one CPU device for each clone, and the GPU of the clone's index if it exists.
+// Returns the devices of this process that the run uses, which is resolved: those of its list that
+// exist. Without a list a replica has one CPU device for each clone, and the GPU of the clone's
+// index if it exists.
 std::vector<std::string> DevicesOfRun(const v1::RunConfig& run,
                                       const std::vector<KernelBackend>& accelerators);
 
