@@ -354,7 +354,7 @@ ParameterShard* ParameterServer::shard() { return core_->shard(); }
 const TaskSource* ParameterServer::source() const { return core_.get(); }
 absl::Status ParameterServer::Start() { return core_->Start(); }
 absl::Status ParameterServer::Wait() { return core_->Wait(); }
-void ParameterServer::End() { core_->EndWith(absl::CancelledError("asked to end")); }
+void ParameterServer::End() { core_->EndWith(absl::CancelledError("asked to stop")); }
 absl::Status ParameterServer::Stop() { return core_->Stop(); }
 
 }  // namespace shoal

@@ -18,6 +18,7 @@
 #include "runtime/rpc/drain.h"
 #include "runtime/rpc/grpc_control_channel.h"
 #include "runtime/task/chief_session_options.h"
+#include "runtime/task/task_end.h"
 #include "runtime/task/task_options.h"
 #include "runtime/tls/credentials.h"
 
@@ -64,15 +65,11 @@ absl::Status RunPs(const TaskOptions& options) {
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(started);
-  const absl::Status status = server->Wait();
-  // The run is over: nobody needs our last heartbeat, and the one under way would only keep us.
-  const bool was_asked_to_end = options.shutdown->signal() != 0;
-  if (status.ok() || (absl::IsCancelled(status) && !was_asked_to_end)) chief.Close();
+  const TaskEnd end(server->Wait(), *options.shutdown);
+  if (end.is_run_over()) chief.Close();
   const absl::Status stopped = server->Stop();
   if (!stopped.ok()) LOG(ERROR) << "cannot shut down cleanly: " << stopped;
-  // The run may have ended while this task took part in the last checkpoint; it was asked to end.
-  if (status.ok() && was_asked_to_end) return absl::CancelledError("asked to end");
-  return status;
+  return end.result();
 }
 
 }  // namespace shoal

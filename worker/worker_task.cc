@@ -20,6 +20,7 @@
 #include "runtime/rpc/drain.h"
 #include "runtime/rpc/run_state.h"
 #include "runtime/task/chief_session_options.h"
+#include "runtime/task/task_end.h"
 #include "runtime/variables/exchange_groups.h"
 #include "worker/prediction/class_names.h"
 #include "worker/program/program_inputs.h"
@@ -242,19 +243,15 @@ absl::Status RunWorkerTask(const TaskOptions& given, const WorkerLinks& links,
   if (inputs.test == nullptr) LOG(INFO) << "the data has no test split: nothing is evaluated";
   for (const std::string& line : inputs.placement) LOG(INFO) << line;
   session.Start();
-  const absl::Status status = Train(options, links, inputs, &session, &feed, &source);
-  // At the run's end nobody waits for a last heartbeat, and the one under way would only keep us.
-  const bool was_asked_to_end = options.shutdown->signal() != 0;
-  if (status.ok() || (absl::IsCancelled(status) && !was_asked_to_end)) links.close_chief();
+  const TaskEnd end(Train(options, links, inputs, &session, &feed, &source), *options.shutdown);
+  if (end.is_run_over()) links.close_chief();
   session.Stop(
-      was_asked_to_end ? ChiefSession::Departure::kAskedToLeave : ChiefSession::Departure::kLeaves,
-      was_asked_to_end ? "" : std::string(status.message()));
+      end.was_asked() ? ChiefSession::Departure::kAskedToLeave : ChiefSession::Departure::kLeaves,
+      end.was_asked() ? "" : std::string(end.status().message()));
   links.close_chief();
   // Its place is free: a compute program may take long to end.
-  if (inputs.finish != nullptr) inputs.finish(status);
-  // The run may have ended while this task took part in the last checkpoint; it was asked to end.
-  if (status.ok() && was_asked_to_end) return absl::CancelledError("asked to stop");
-  return status;
+  if (inputs.finish != nullptr) inputs.finish(end.status());
+  return end.result();
 }
 
 }  // namespace shoal
