@@ -10,6 +10,7 @@
 #include "base/file_system.h"
 #include "base/status_macros.h"
 #include "ml/data/byte_images.h"
+#include "ml/data/records/unreadable_data.h"
 
 namespace shoal {
 namespace {
@@ -66,10 +67,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> LoadCifarDataset(const CifarDatasetOpti
                    ReadClassNames(*files, options.class_names_path, images.num_classes));
   for (const std::string& path : options.paths) {
     const absl::StatusOr<std::string> bytes = ReadFile(*files, path);
-    if (!bytes.ok()) {
-      return absl::Status(bytes.status().code(),
-                          absl::StrCat(bytes.status().message(), "; check data.directory"));
-    }
+    if (!bytes.ok()) return UnreadableData(bytes.status());
     RETURN_IF_ERROR(AppendFile(options, path, *bytes, &images));
   }
   const size_t most = static_cast<size_t>(options.max_examples);

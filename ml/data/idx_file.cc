@@ -12,6 +12,7 @@
 
 #include "base/passing_errors.h"
 #include "base/status_macros.h"
+#include "ml/data/records/unreadable_data.h"
 
 namespace shoal {
 namespace {
@@ -20,11 +21,6 @@ constexpr uint32_t kUnsignedByte = 0x08;
 // Deflate compresses at most 1032 bytes into one. A header that declares more is wrong, and no
 // memory is allocated for it.
 constexpr int64_t kLargestRatio = 1032;
-
-absl::Status Unreadable(const std::string& path, int error) {
-  const absl::Status status = StatusOfErrno(error, path);
-  return absl::Status(status.code(), absl::StrCat(status.message(), "; check the data directory"));
-}
 
 // A file that is read through zlib, which does not change plain files.
 class GzipReader {
@@ -73,7 +69,7 @@ class GzipReader {
   absl::Status Damaged(const char* field, int system_error) {
     int error = Z_OK;
     const char* reason = gzerror(file_, &error);
-    if (error == Z_ERRNO) return Unreadable(path_, system_error);
+    if (error == Z_ERRNO) return UnreadableData(StatusOfErrno(system_error, path_));
     return absl::DataLossError(
         absl::StrCat(path_, ": damaged in its ", field, " (", reason, "); fetch the file again"));
   }
@@ -99,7 +95,7 @@ absl::Status CheckMagic(const std::string& path, uint32_t magic, int rank) {
 // Returns the number of bytes that the dimensions declare, if the file can contain as many.
 absl::StatusOr<int64_t> PayloadBytes(const std::string& path, const std::vector<int64_t>& dims) {
   struct stat file = {};
-  if (stat(path.c_str(), &file) != 0) return Unreadable(path, errno);
+  if (stat(path.c_str(), &file) != 0) return UnreadableData(StatusOfErrno(errno, path));
   const int64_t most = static_cast<int64_t>(file.st_size) * kLargestRatio;
   int64_t bytes = 1;
   for (size_t k = 0; k < dims.size(); ++k) {
@@ -121,7 +117,7 @@ absl::StatusOr<int64_t> PayloadBytes(const std::string& path, const std::vector<
 
 absl::StatusOr<IdxFile> ReadIdxFile(const std::string& path, int rank) {
   GzipReader reader(path);
-  if (!reader.is_open()) return Unreadable(path, errno);
+  if (!reader.is_open()) return UnreadableData(StatusOfErrno(errno, path));
   uint8_t word[4] = {};
   RETURN_IF_ERROR(reader.Read("magic number", sizeof(word), word));
   RETURN_IF_ERROR(CheckMagic(path, BigEndian32(word), rank));

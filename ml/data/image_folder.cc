@@ -12,6 +12,7 @@
 #include "base/find_file.h"
 #include "base/hash.h"
 #include "base/status_macros.h"
+#include "ml/data/records/unreadable_data.h"
 
 namespace shoal {
 namespace {
@@ -30,10 +31,7 @@ struct ImageFile {
 absl::StatusOr<std::vector<std::string>> ClassesIn(const FileSystem& files,
                                                    const std::string& directory) {
   absl::StatusOr<std::vector<std::string>> names = files.List(directory);
-  if (!names.ok()) {
-    return absl::Status(names.status().code(),
-                        absl::StrCat(names.status().message(), "; check data.directory"));
-  }
+  if (!names.ok()) return UnreadableData(names.status());
   std::vector<std::string> classes;
   for (const std::string& name : *names) {
     if (name[0] == '.') continue;

@@ -15,6 +15,7 @@
 
 #include "base/file_system.h"
 #include "base/status_macros.h"
+#include "ml/data/records/unreadable_data.h"
 
 namespace shoal {
 namespace {
@@ -159,10 +160,7 @@ absl::StatusOr<NpyArray> ReadNpyFile(const std::string& path, absl::string_view 
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   NpyArray array;
   absl::StatusOr<std::string> file = ReadFile(*files, path, kLargestFile);
-  if (!file.ok()) {
-    return absl::Status(file.status().code(),
-                        absl::StrCat(file.status().message(), "; check data.directory"));
-  }
+  if (!file.ok()) return UnreadableData(file.status());
   array.file = *std::move(file);
   const absl::Status status = Parse(wanted, &array);
   if (!status.ok()) return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));

@@ -16,6 +16,7 @@
 
 #include "base/passing_errors.h"
 #include "base/status_macros.h"
+#include "ml/data/records/unreadable_data.h"
 
 namespace shoal {
 namespace {
@@ -26,11 +27,6 @@ constexpr unsigned char kZstd[] = {0x28, 0xb5, 0x2f, 0xfd};
 
 absl::Status Damaged(const std::string& path, absl::string_view why) {
   return absl::DataLossError(absl::StrCat(path, ": is damaged (", why, "); fetch the file again"));
-}
-
-absl::Status Unreadable(const std::string& path, int error) {
-  const absl::Status status = StatusOfErrno(error, path);
-  return absl::Status(status.code(), absl::StrCat(status.message(), "; check data.directory"));
 }
 
 // zlib does not change plain files.
@@ -45,7 +41,7 @@ class GzipLines final : public TextLines {
     const int system_error = errno;
     int error = Z_OK;
     const char* reason = gzerror(file_, &error);
-    if (error == Z_ERRNO) return Unreadable(path(), system_error);
+    if (error == Z_ERRNO) return UnreadableData(StatusOfErrno(system_error, path()));
     if (count < 0 || (error != Z_OK && error != Z_STREAM_END)) return Damaged(path(), reason);
     return static_cast<size_t>(count);
   }
@@ -71,7 +67,7 @@ class ZstdLines final : public TextLines {
     while (out.pos == 0) {
       if (in_.pos == in_.size) {
         in_ = {compressed_.data(), std::fread(compressed_.data(), 1, compressed_.size(), file_), 0};
-        if (std::ferror(file_) != 0) return Unreadable(path(), errno);
+        if (std::ferror(file_) != 0) return UnreadableData(StatusOfErrno(errno, path()));
         if (in_.size == 0) {
           if (wanted_ != 0) return Damaged(path(), "it ends within a frame");
           return size_t{0};
@@ -94,11 +90,11 @@ class ZstdLines final : public TextLines {
 
 absl::StatusOr<std::unique_ptr<TextLines>> TextLines::Open(const std::string& path) {
   std::FILE* const file = std::fopen(path.c_str(), "rb");
-  if (file == nullptr) return Unreadable(path, errno);
+  if (file == nullptr) return UnreadableData(StatusOfErrno(errno, path));
   unsigned char first[sizeof(kZstd)] = {};
   const size_t count = std::fread(first, 1, sizeof(first), file);
   if (std::ferror(file) != 0) {  // a directory
-    const absl::Status unreadable = Unreadable(path, errno);
+    const absl::Status unreadable = UnreadableData(StatusOfErrno(errno, path));
     std::fclose(file);
     return unreadable;
   }
@@ -108,7 +104,7 @@ absl::StatusOr<std::unique_ptr<TextLines>> TextLines::Open(const std::string& pa
   }
   std::fclose(file);
   const gzFile gzip = gzopen(path.c_str(), "rb");
-  if (gzip == nullptr) return Unreadable(path, errno);
+  if (gzip == nullptr) return UnreadableData(StatusOfErrno(errno, path));
   return {std::make_unique<GzipLines>(path, gzip)};
 }
 
