@@ -43,11 +43,6 @@ RunPage::State GetState(const v1::GetRunStatusResponse& status) {
   }
 }
 
-bool IsOver(RunPage::State state) {
-  return state == RunPage::State::kFinished || state == RunPage::State::kStopped ||
-         state == RunPage::State::kFailed;
-}
-
 std::string DescribeTasks(const v1::GetRunStatusResponse& status) {
   if (status.num_ps_tasks() == 0) return "one process";
   return absl::StrCat(status.num_ps_tasks(), " ps, ", Count(status.num_replicas(), "worker"));

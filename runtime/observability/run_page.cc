@@ -70,11 +70,6 @@ std::string Words(const Look& look) {
   return absl::StrCat("<span class=\"", look.color, "\">", look.words, "</span>");
 }
 
-bool IsOver(const RunPage& page) {
-  return page.state == RunPage::State::kFinished || page.state == RunPage::State::kStopped ||
-         page.state == RunPage::State::kFailed;
-}
-
 std::string ClockTime(double seconds) {
   // Longer times are not known so exactly, and a broken rate must not become a broken number.
   return FormatClockTime(absl::Seconds(std::clamp(std::round(seconds), 0.0, 3.2e7)));
@@ -145,7 +140,7 @@ std::string Notice(const RunPage& page) {
 }
 
 std::string TimeLeft(const RunPage& page) {
-  if (IsOver(page)) return absl::StrCat(ClockTime(page.uptime_seconds), " in all");
+  if (IsOver(page.state)) return absl::StrCat(ClockTime(page.uptime_seconds), " in all");
   // The rate of the last seconds is far off around an evaluation.
   const double rate =
       page.mean_steps_per_second > 0 ? page.mean_steps_per_second : page.steps_per_second;
@@ -203,7 +198,7 @@ std::string Figures(const RunPage& page) {
   };
   add("examples/s", rate(page.examples_per_second, 0));
   add("steps/s", rate(page.steps_per_second, 1));
-  if (!IsOver(page)) add("running for", ClockTime(page.uptime_seconds));
+  if (!IsOver(page.state)) add("running for", ClockTime(page.uptime_seconds));
   return absl::StrCat(html, "</dl>\n");
 }
 
@@ -361,7 +356,7 @@ std::string Head(const RunPage& page) {
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
       "'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; base-uri "
       "'none'; form-action 'none'\">\n<link rel=\"icon\" href=\"data:,\">\n");
-  if (page.is_live && !IsOver(page)) {
+  if (page.is_live && !IsOver(page.state)) {
     absl::StrAppend(&head, "<noscript><meta http-equiv=\"refresh\" content=\"5\"></noscript>\n");
   }
   return absl::StrCat(head, "<title>", EscapeHtml(page.run_name), ": ", look.words,
@@ -369,6 +364,11 @@ std::string Head(const RunPage& page) {
 }
 
 }  // namespace
+
+bool IsOver(RunPage::State state) {
+  return state == RunPage::State::kFinished || state == RunPage::State::kStopped ||
+         state == RunPage::State::kFailed;
+}
 
 std::string RunPageHtml(const RunPage& page) {
   std::string html = Head(page);
@@ -380,11 +380,11 @@ std::string RunPageHtml(const RunPage& page) {
                     "that is over leaves report.html in ",
                     EscapeHtml(page.run_directory), ".</p>\n");
   }
-  absl::StrAppend(&html, "<main", IsOver(page) ? " data-over=\"1\"" : "", ">\n", Heading(page),
-                  Notice(page), Progress(page), Figures(page), Charts(page), Events(page),
-                  Tasks(page), Tables(page), "<div class=\"pair\">", Checkpoints(page),
-                  Settings(page), "</div>", Footer(page), "</main>\n<script>", kRunPageScript,
-                  "</script>\n</body>\n</html>\n");
+  absl::StrAppend(&html, "<main", IsOver(page.state) ? " data-over=\"1\"" : "", ">\n",
+                  Heading(page), Notice(page), Progress(page), Figures(page), Charts(page),
+                  Events(page), Tasks(page), Tables(page), "<div class=\"pair\">",
+                  Checkpoints(page), Settings(page), "</div>", Footer(page), "</main>\n<script>",
+                  kRunPageScript, "</script>\n</body>\n</html>\n");
   return html;
 }
 

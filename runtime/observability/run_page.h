@@ -104,6 +104,9 @@ struct RunPage {
   std::vector<Metric> named;
 };
 
+// Returns whether a run in this state has ended.
+bool IsOver(RunPage::State state);
+
 // Returns the whole page: one document without references to others. With is_live its script asks
 // for it again and shows what is new; without scripts the browser loads it again.
 std::string RunPageHtml(const RunPage& page);
