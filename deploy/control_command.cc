@@ -144,7 +144,7 @@ bool IsRun(const std::string& directory) {
 
 // Returns the command that resumes the run in the directory. If not all tasks were on this machine,
 // only the user knows the hosts or the scheduler, so it returns a description instead.
-std::string ResumeCommand(const std::string& program, const std::string& directory) {
+std::string HowToResume(const std::string& program, const std::string& directory) {
   const absl::StatusOr<ClusterSpec> cluster =
       ClusterSpec::FromFile(absl::StrCat(directory, "/cluster.textproto"));
   const bool was_here = !cluster.ok() || (cluster->chief().empty() && cluster->workers().empty()) ||
@@ -166,7 +166,7 @@ absl::Status NotRunning(const std::string& program, const std::string& given, bo
   const Summary left = SummaryFromFiles(absl::OkStatus(), {}, given, files.get());
   std::string holder = RunLock::ReadHolder(given, RunLock::Holder::kLauncher);
   if (holder.empty()) holder = RunLock::ReadHolder(given, RunLock::Holder::kChief);
-  const std::string text = NotRunningText(given, left, holder, ResumeCommand(program, given));
+  const std::string text = NotRunningText(given, left, holder, HowToResume(program, given));
   if (json) std::puts(NotRunningJson(given, left, text).c_str());
   return absl::FailedPreconditionError(text);
 }
@@ -204,7 +204,7 @@ absl::Status WithChief(const ControlLinks& links, const std::string& given, cons
 std::function<absl::Status(const Summary&)> NothingLeft(const ControlLinks& links,
                                                         const std::string& given,
                                                         const char* what) {
-  return [resume = ResumeCommand(links.program, given), given, what](const Summary& summary) {
+  return [resume = HowToResume(links.program, given), given, what](const Summary& summary) {
     return absl::FailedPreconditionError(
         absl::StrCat("there is nothing to ", what, ": ", OverText(given, summary, resume)));
   };
@@ -254,7 +254,7 @@ int StatusMain(const ControlLinks& links, absl::Span<const std::string> args) {
            return absl::OkStatus();
          };
          return WithChief(links, given, flags, print, [&](const Summary& summary) {
-           const std::string resume = ResumeCommand(links.program, given);
+           const std::string resume = HowToResume(links.program, given);
            std::puts(
                (flags.json ? OverJson(given, summary, resume) : OverText(given, summary, resume))
                    .c_str());
@@ -336,7 +336,7 @@ int HealthMain(const ControlLinks& links, absl::Span<const std::string> args) {
          // The tasks of a finished run need no restart. Those of another run restart only together,
          // with the whole run.
          const auto over = [&](const Summary& summary) -> absl::Status {
-           const std::string how = OverText(given, summary, ResumeCommand(links.program, given));
+           const std::string how = OverText(given, summary, HowToResume(links.program, given));
            if (summary.status != "finished") return absl::FailedPreconditionError(how);
            std::puts(how.c_str());
            return absl::OkStatus();

@@ -302,9 +302,10 @@ absl::Status Train(const TrainRoles& roles, const v1::RunConfig& wanted,
   return TrainChecked(roles, options, *flags, check.notes, &directory);
 }
 
-// Returns the command in a form that a shell accepts in any directory.
-std::string ResumeCommand(const TrainRoles& roles, const TaskFlags& task,
-                          const std::string& directory, const std::vector<std::string>& security) {
+// Returns TrainFlags::command, in a form that a shell accepts in any directory.
+std::string CommandWithoutRun(const TrainRoles& roles, const TaskFlags& task,
+                              const std::string& directory,
+                              const std::vector<std::string>& security) {
   const auto absolute = [&directory](const std::string& path) {
     return AsShellWord(absl::StartsWith(path, "/") ? path : absl::StrCat(directory, "/", path));
   };
@@ -336,7 +337,7 @@ absl::StatusOr<v1::RunConfig> ResolveHere(const TrainRoles& roles, const Command
   }
   ASSIGN_OR_RETURN(flags->credentials, ReadOperatorCredentials(line.task, absl::Now()));
   flags->of_tasks = SecurityFlags(line.task, directory);
-  flags->command = ResumeCommand(roles, line.task, directory, flags->of_tasks);
+  flags->command = CommandWithoutRun(roles, line.task, directory, flags->of_tasks);
   flags->metrics_address = line.task.metrics_address;
   flags->may_show_pages = MayShowPages(line.task);
   CommandLine complete = line;

@@ -24,9 +24,9 @@ std::string Count(uint64_t number, const char* what) {
   return absl::StrCat(number, " ", what, number == 1 ? "" : "s");
 }
 
-// Returns the command that resumes the run.
-std::string ResumeCommand(const Summary& summary, const v1::RunConfig& run,
-                          const std::string& command) {
+// Returns the command that resumes the run: `command` with the flags that it needs.
+std::string FullResumeCommand(const Summary& summary, const v1::RunConfig& run,
+                              const std::string& command) {
   std::string more;
   if (summary.status == "finished") {
     // The run may have trained for longer than this command asked for.
@@ -75,7 +75,7 @@ void PrintNotSaved(const Summary& summary) {
 void PrintCommand(const Summary& summary, const v1::RunConfig& run, const std::string& command) {
   const bool begins_again = summary.status != "finished" && !summary.checkpoint.has_value();
   std::printf("%s%s\n", begins_again ? "start again:   " : "resume:        ",
-              ResumeCommand(summary, run, command).c_str());
+              FullResumeCommand(summary, run, command).c_str());
 }
 
 }  // namespace
