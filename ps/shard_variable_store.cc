@@ -14,10 +14,6 @@
 namespace shoal {
 namespace {
 
-// One more than the number of exchanges that callers may have under way, because an exchange still
-// uses its flight while `done` runs.
-constexpr int kFlightsPerGroup = VariableStore::kMaxExchangesPerGroup + 1;
-
 // The pause before another attempt.
 constexpr absl::Duration kWait = absl::Milliseconds(20);
 constexpr absl::Duration kBusyWait = absl::Milliseconds(2);

@@ -14,10 +14,6 @@
 namespace shoal {
 namespace {
 
-// One more than the number of exchanges that callers may have under way, because an exchange still
-// uses its flight while `done` runs.
-constexpr int kFlightsPerGroup = VariableStore::kMaxExchangesPerGroup + 1;
-
 // The time between two log lines about an exchange that has no answer.
 constexpr absl::Duration kLogPeriod = absl::Seconds(10);
 // The time between two checks of channels that are still used.
@@ -33,7 +29,7 @@ RemoteExchanges::RemoteExchanges(const SliceTable& table, Options options, const
       on_due_(std::move(on_due)),
       busy_steps_(options_.groups.size()) {
   for (const ExchangeGroup& group : options_.groups) {
-    for (int i = 0; i < kFlightsPerGroup; ++i) {
+    for (int i = 0; i < VariableStore::kFlightsPerGroup; ++i) {
       const uint64_t seed = options_.incarnation << 32 | flights_.size();
       flights_.push_back(std::make_unique<Flight>(this, &group, seed, /*probe=*/false));
     }
@@ -63,8 +59,8 @@ void RemoteExchanges::Start(const Exchange& exchange, Done done) {
   bool send = false;
   {
     MutexLock lock(&mutex_);
-    for (int i = 0; i < kFlightsPerGroup && flight == nullptr; ++i) {
-      Flight* candidate = flights_[exchange.group * kFlightsPerGroup + i].get();
+    for (int i = 0; i < VariableStore::kFlightsPerGroup && flight == nullptr; ++i) {
+      Flight* candidate = flights_[exchange.group * VariableStore::kFlightsPerGroup + i].get();
       if (candidate->stage == Stage::kFree) flight = candidate;
     }
     CHECK(flight != nullptr) << "group " << exchange.group << ": too many exchanges under way";

@@ -115,6 +115,9 @@ class VariableStore {
  public:
   using Done = std::function<void(const ExchangeResult&)>;
   static constexpr int kMaxExchangesPerGroup = 4;
+  // For stores that keep the memory of exchanges, their flights, for later ones: an exchange still
+  // uses its flight while `done` runs, and the caller may start the next one meanwhile.
+  static constexpr int kFlightsPerGroup = kMaxExchangesPerGroup + 1;
   static constexpr absl::Duration kBusyPatience = absl::Seconds(5);
 
   virtual ~VariableStore() = default;
