@@ -107,6 +107,7 @@ absl::StatusOr<OptimizerOptions> OptimizerOptionsFrom(const v1::OptimizerConfig&
   }
   options.corrected_epsilon =
       config.adam().corrected_epsilon() || config.adamw().corrected_epsilon();
+  options.rmsprop_centered = config.rmsprop().centered();
   const absl::Status valid = ValidateOptimizerOptions(options);
   if (!valid.ok()) return valid;
   return options;

@@ -50,7 +50,10 @@ TEST(OptimizerConfigTest, SetFieldsReplaceDefaults) {
     EXPECT_TRUE(OptimizerOptionsFrom(Parse(text)).value().corrected_epsilon) << text;
   }
   EXPECT_EQ(OptimizerOptionsFrom(Parse("ftrl { l1: 0.5 }")).value().ftrl_l1, 0.5);
-  EXPECT_EQ(OptimizerOptionsFrom(Parse("rmsprop { decay: 0.5 }")).value().rmsprop_decay, 0.5);
+  const OptimizerOptions rmsprop = OptimizerOptionsFrom(Parse("rmsprop { decay: 0.5 }")).value();
+  EXPECT_EQ(rmsprop.rmsprop_decay, 0.5);
+  EXPECT_FALSE(rmsprop.rmsprop_centered);
+  EXPECT_TRUE(OptimizerOptionsFrom(Parse("rmsprop { centered: true }")).value().rmsprop_centered);
 }
 
 TEST(OptimizerConfigTest, ErrorsNameTheField) {

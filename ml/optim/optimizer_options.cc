@@ -104,7 +104,6 @@ absl::Status ValidateOptimizerOptions(const OptimizerOptions& o) {
       return check.HalfOpen("decay", o.rmsprop_decay, 0, 1)
           .HalfOpen("momentum", o.rmsprop_momentum, 0, 1)
           .Positive("epsilon", o.rmsprop_epsilon)
-          .NotNegative("initial_rms", o.rmsprop_initial_rms)
           .status();
     case OptimizerKind::kAdamW:
       check.NotNegative("weight_decay", o.weight_decay);

@@ -36,7 +36,8 @@ enum class OptimizerKind {
 //           v' = v - lr*u;  d' = rho*d + (1-rho)*u^2
 // rmsprop   s' = decay*s + (1-decay)*g^2;                            rms (1), momentum (0),
 //           m' = momentum*m + lr*g / sqrt(s' + epsilon);             centered: mean_gradient (0)
-//           v' = v - m'   (centered: s' - c'^2 in the place of s')
+//           v' = v - m'   (centered: s' - c'^2 in the place of s',
+//           with c' = decay*c + (1-decay)*g)
 // adam      m' = beta1*m + (1-beta1)*g;                              m (0), v (0)
 //           s' = beta2*s + (1-beta2)*g^2;
 //           lr_t = lr * sqrt(1 - beta2^t) / (1 - beta1^t);
@@ -63,11 +64,11 @@ struct OptimizerOptions {
   double adadelta_rho = 0.95;
   double adadelta_epsilon = 1e-8;
 
-  // RMSProp. Epsilon is added inside the root.
+  // RMSProp. Epsilon is added inside the root. The rule with `centered` is that of Graves
+  // (arXiv:1308.0850), as TensorFlow computes it.
   double rmsprop_decay = 0.9;
   double rmsprop_momentum = 0.0;
   double rmsprop_epsilon = 1e-10;
-  double rmsprop_initial_rms = 1.0;
   bool rmsprop_centered = false;
 
   // Adam, AdamW. Epsilon is added outside the root of the uncorrected second moment ("epsilon

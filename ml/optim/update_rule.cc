@@ -90,8 +90,7 @@ std::vector<SlotSpec> ListSlots(const OptimizerOptions& o) {
     case OptimizerKind::kAdadelta:
       return {{"accumulator", 0}, {"accumulator_update", 0}};
     case OptimizerKind::kRmsProp: {
-      std::vector<SlotSpec> slots = {{"rms", static_cast<float>(o.rmsprop_initial_rms)},
-                                     {"momentum", 0}};
+      std::vector<SlotSpec> slots = {{"rms", 1}, {"momentum", 0}};
       if (o.rmsprop_centered) slots.push_back({"mean_gradient", 0});
       return slots;
     }

@@ -221,10 +221,16 @@ class Adadelta(Optimizer):
 
 @dataclass(frozen=True)
 class RMSProp(Optimizer):
+    """RMSProp.
+
+    centered: the step is divided by the root of the gradient's variance, and not by that of its mean square.
+    """
+
     rule: ClassVar[str] = "rmsprop"
     decay: float = 0.9
     momentum: float = 0.0
     epsilon: float = 1e-10
+    centered: bool = False
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,8 @@ def test_settings_are_text_of_a_run_file():
         "schedule { kind: KIND_COSINE warmup_steps: 5 } clip_by_global_norm: 1 }"
     )
     assert "epsilon: 1e-08 corrected_epsilon: true }" in shoal.Adam(corrected_epsilon=True).settings()
+    assert "epsilon: 1e-10 centered: true }" in shoal.RMSProp(centered=True).settings()
+    assert "centered" not in shoal.RMSProp().settings()
     steps = shoal.Step(boundary=[10, 20], value=[0.5, 0.25])
     assert "boundary: 10 boundary: 20 value: 0.5 value: 0.25" in shoal.SGD(schedule=steps).settings()
     groups = [
@@ -109,6 +111,7 @@ def test_settings_are_text_of_a_run_file():
         (lambda: shoal.Momentum(0.1, momentum=1.0), "momentum is 1.0; it must be below 1"),
         (lambda: shoal.Momentum(0.1, 0.9), "schedule is a float"),
         (lambda: shoal.Momentum(0.1, nesterov=2), "Momentum: nesterov is 2; it must be True or False"),
+        (lambda: shoal.RMSProp(centered=1), "RMSProp: centered is 1; it must be True or False"),
         (lambda: shoal.AdamW(corrected_epsilon=1e-8), "AdamW: corrected_epsilon is 1e-08; it must be True or False"),
         (lambda: shoal.Adam(groups=shoal.Group("a")), "Adam: groups is a Group; it must be a list of shoal.Group"),
         (lambda: shoal.Adam(groups=["a"]), "Adam: a group is a str; it must be a shoal.Group"),

@@ -60,6 +60,14 @@ TEST(UpdateRulesTest, TheDecayOfAdamWTakesThePlaceOfTheRuns) {
   EXPECT_NEAR(Updated(rules.get(), "other"), 1.25, 1e-6);
 }
 
+TEST(UpdateRulesTest, CenteredRmsPropDividesByTheRootOfTheVariance) {
+  const auto plain = RulesOf("learning_rate: 0.3 rmsprop { decay: 0.2 }");
+  const auto centered = RulesOf("learning_rate: 0.3 rmsprop { decay: 0.2 centered: true }");
+  // The mean square of the gradients is 0.2 * 1 + 0.8 * 1 = 1, and their mean is 0.8 * 1 = 0.8.
+  EXPECT_NEAR(Updated(plain.get(), "a"), 1.7, 1e-6);     // 2 - 0.3 / sqrt(1)
+  EXPECT_NEAR(Updated(centered.get(), "a"), 1.5, 1e-6);  // 2 - 0.3 / sqrt(1 - 0.8^2)
+}
+
 TEST(UpdateRulesTest, TheScheduleIsScaledWithItsEnd) {
   const auto rules = RulesOf(
       "learning_rate: 0.5 sgd {} schedule { kind: KIND_COSINE end: 0.125 warmup_steps: 3 } "

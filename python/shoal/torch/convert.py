@@ -17,7 +17,7 @@ _IRRELEVANT = frozenset(("params", "foreach", "fused", "capturable", "differenti
 # Options that a group of the run has, too.
 _PER_GROUP = frozenset(("lr", "weight_decay"))
 _REMEDIES = {
-    "RMSprop": "use shoal.RMSProp, whose epsilon is inside the root and which starts from 1, as TensorFlow's does",
+    "RMSprop": "use shoal.RMSProp (centered, too), which starts from 1 with epsilon inside the root, like TensorFlow",
     "NAdam": "use shoal.Adam",
     "RAdam": "use shoal.Adam with schedule=shoal.Cosine(warmup_steps=…)",
     "Adamax": "use shoal.Adam",
