@@ -24,7 +24,7 @@ struct LearningRateScheduleOptions {
   // rounded down.
   // kPolynomial: (learning_rate - end) * (1 - t / decay_steps)^power + end, and `end` from
   // t = decay_steps on. With `cycle`, decay_steps is replaced by its next multiple that is not
-  // below t.
+  // below t, as in TensorFlow's polynomial_decay.
   // kCosine: end + (learning_rate - end) * (1 + cos(pi * t / decay_steps)) / 2, and `end` from
   // t = decay_steps on.
   int64_t decay_steps = 0;

@@ -145,6 +145,7 @@ absl::StatusOr<LearningRateScheduleOptions> ScheduleOptionsFrom(const v1::Optimi
   options.staircase = schedule.staircase();
   options.end = schedule.end();
   options.power = schedule.power();
+  options.cycle = schedule.cycle();
   const auto made = LearningRateSchedule::Create(options);
   if (!made.ok()) return made.status();
   return options;

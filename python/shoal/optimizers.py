@@ -67,13 +67,17 @@ class Exponential(Schedule):
 
 @dataclass(frozen=True)
 class Polynomial(Schedule):
-    """(learning_rate - end) * (1 - t / decay_steps) ^ power + end; decay_steps 0 means the run's updates."""
+    """(learning_rate - end) * (1 - t / decay_steps) ^ power + end; decay_steps 0 means the run's updates.
+
+    cycle: decay_steps counts as its next multiple that is not below t, so the rate rises again, each time to less.
+    """
 
     kind: ClassVar[str] = "polynomial"
     decay_steps: int = 0
     end: float = 0.0
     power: float = 1.0
     warmup_steps: int = 0
+    cycle: bool = False
 
 
 @dataclass(frozen=True)

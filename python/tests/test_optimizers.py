@@ -91,6 +91,8 @@ def test_settings_are_text_of_a_run_file():
     assert "centered" not in shoal.RMSProp().settings()
     steps = shoal.Step(boundary=[10, 20], value=[0.5, 0.25])
     assert "boundary: 10 boundary: 20 value: 0.5 value: 0.25" in shoal.SGD(schedule=steps).settings()
+    saw = shoal.Polynomial(decay_steps=10, cycle=True)
+    assert saw.settings() == "schedule { kind: KIND_POLYNOMIAL decay_steps: 10 power: 1.0 cycle: true }"
     groups = [
         shoal.Group(".*[.]bias", weight_decay=0),
         shoal.Group(r'a\.b"', learning_rate_multiplier=2),

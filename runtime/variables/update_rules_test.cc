@@ -81,6 +81,16 @@ TEST(UpdateRulesTest, TheScheduleIsScaledWithItsEnd) {
   EXPECT_EQ(rules->LearningRate(1, 3), 2);  // A step may be asked for again.
 }
 
+TEST(UpdateRulesTest, APolynomialScheduleWithCycleRisesAgain) {
+  const std::string schedule = "kind: KIND_POLYNOMIAL decay_steps: 10 power: 2 end: 0.01";
+  const auto once = RulesOf("learning_rate: 0.1 sgd {} schedule { " + schedule + " }");
+  const auto again = RulesOf("learning_rate: 0.1 sgd {} schedule { " + schedule + " cycle: true }");
+  EXPECT_FLOAT_EQ(once->LearningRate(0, 10), 0.01f);
+  EXPECT_FLOAT_EQ(again->LearningRate(0, 10), 0.01f);
+  EXPECT_FLOAT_EQ(once->LearningRate(0, 15), 0.01f);
+  EXPECT_FLOAT_EQ(again->LearningRate(0, 15), 0.015625f);  // 15 of 20: 0.09 / 16 + 0.01
+}
+
 TEST(UpdateRulesTest, ErrorsNameTheField) {
   v1::OptimizerConfig optimizer;
   optimizer.mutable_sgd();
