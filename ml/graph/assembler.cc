@@ -273,8 +273,8 @@ absl::StatusOr<std::unique_ptr<Executable>> Assembler::Assemble() {
   NumberSteps();
   BindFetches();
   PlaceValues();
-  parts_.reads_variable.assign(request_.graph->variables().size(), false);
   parts_.num_inputs = request_.feeds.size();
+  parts_.num_variables = request_.graph->variables().size();
   parts_.threads_per_device = request_.threads_per_device;
   for (int fetch : plan_.fetches) parts_.output_specs.push_back(plan_.values[fetch].spec);
   int num_programs = 0;

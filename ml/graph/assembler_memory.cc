@@ -120,7 +120,6 @@ void Assembler::AddOperand(int value, int reader) {
   if (place.kind == ValuePlace::Kind::kOutput) return AddOutputOperand(place.index, place.device);
   parts_.operands.push_back(nullptr);
   const bool is_variable = place.kind == ValuePlace::Kind::kVariable;
-  if (is_variable) parts_.reads_variable[place.index] = true;
   if (place.kind == ValuePlace::Kind::kArena) {
     planned_.push_back({operand, place.device, Area::kArena, place.index});
   } else if (place.kind == ValuePlace::Kind::kStaging) {

@@ -55,8 +55,6 @@ class Executable {
   virtual absl::Status status() const = 0;
 
   virtual const std::vector<TensorSpec>& output_specs() const = 0;
-  // Returns whether the graph reads the variable at all.
-  virtual bool ReadsVariable(int variable_index) const = 0;
   // Returns the bytes of activations and scratch memory on all devices.
   virtual size_t arena_bytes() const = 0;
   // Returns one line for each step in the order of execution: "device name = Op(shapes) -> shapes".

@@ -61,7 +61,7 @@ size_t Program::arena_bytes() const {
 
 void Program::Bind(const RunBindings& bindings) {
   CHECK_EQ(bindings.inputs.size(), parts_.num_inputs) << "bindings.inputs, one per feed";
-  CHECK_EQ(bindings.variables.size(), parts_.reads_variable.size()) << "bindings.variables";
+  CHECK_EQ(bindings.variables.size(), parts_.num_variables) << "bindings.variables";
   CHECK_EQ(bindings.outputs.size(), parts_.output_specs.size()) << "bindings.outputs, per fetch";
   CHECK(bindings.variable_versions.empty() ||
         bindings.variable_versions.size() == bindings.variables.size())

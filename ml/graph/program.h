@@ -90,10 +90,10 @@ struct ProgramParts {
   std::vector<void*> operands;
   std::vector<OperandPatch> patches;
   std::vector<TensorSpec> output_specs;
-  std::vector<bool> reads_variable;
   std::string text;
   int threads_per_device = 1;
   size_t num_inputs = 0;
+  size_t num_variables = 0;
 };
 
 class Program : public Executable {
@@ -104,9 +104,6 @@ class Program : public Executable {
   void Run(const RunBindings& bindings, OnFinal on_final) override;
   absl::Status status() const override ABSL_LOCKS_EXCLUDED(status_mutex_);
   const std::vector<TensorSpec>& output_specs() const override { return parts_.output_specs; }
-  bool ReadsVariable(int variable_index) const override {
-    return parts_.reads_variable[variable_index];
-  }
   size_t arena_bytes() const override;
   std::string ToString() const override { return parts_.text; }
 
