@@ -1,6 +1,5 @@
 #include "ml/nn/features.h"
 
-#include <algorithm>
 #include <set>
 
 #include "absl/status/status.h"
@@ -82,21 +81,6 @@ absl::StatusOr<std::vector<Feature>> ResolveFeatures(const v1::ModelConfig& mode
     }
   }
   return features;
-}
-
-std::vector<v1::TableConfig> TablesOf(const std::vector<Feature>& features,
-                                      const TableConfigs& tables) {
-  std::vector<v1::TableConfig> used;
-  for (const Feature& feature : features) {
-    const std::string& name = feature.embedding.table;
-    const bool is_known = std::any_of(used.begin(), used.end(), [&](const v1::TableConfig& table) {
-      return table.name() == name;
-    });
-    if (is_known) continue;
-    used.push_back(*FindTable(tables, name));
-    used.back().set_name(name);
-  }
-  return used;
 }
 
 NamedOutputs BuildFeatureVectors(GraphBuilder& builder, const std::vector<Feature>& features,

@@ -38,11 +38,6 @@ absl::StatusOr<std::vector<Feature>> ResolveFeatures(const v1::ModelConfig& mode
                                                      const TableConfigs& tables,
                                                      const std::vector<FieldSpec>& fields);
 
-// Returns the tables that the features use, in the order of the features. Each is a copy of its
-// entry in the run file, with the table's own name instead of a pattern.
-std::vector<v1::TableConfig> TablesOf(const std::vector<Feature>& features,
-                                      const TableConfigs& tables);
-
 // Outputs by name, in the order in which they were added.
 using NamedOutputs = std::vector<std::pair<std::string, Output>>;
 
