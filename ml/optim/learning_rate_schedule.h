@@ -2,6 +2,7 @@
 #define SHOAL_ML_OPTIM_LEARNING_RATE_SCHEDULE_H_
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -14,7 +15,9 @@ enum class ScheduleKind { kConstant, kStep, kExponential, kPolynomial, kCosine }
 // In the formulas, t is the number of updates before this one; the first update has t = 0.
 struct LearningRateScheduleOptions {
   ScheduleKind kind = ScheduleKind::kConstant;
-  double learning_rate = 0.01;  // the rate at t = 0, after the warm-up
+  // The rate at t = 0, after the warm-up. It has no default here: Create refuses the NaN of who
+  // does not set it.
+  double learning_rate = std::numeric_limits<double>::quiet_NaN();
 
   // kStep: learning_rate * factors[k] from t = boundaries[k] on. Both lists have the same length.
   std::vector<int64_t> boundaries;

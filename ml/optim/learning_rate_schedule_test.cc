@@ -1,6 +1,5 @@
 #include "ml/optim/learning_rate_schedule.h"
 
-#include <cmath>
 #include <string>
 #include <vector>
 
@@ -17,9 +16,11 @@ LearningRateSchedule Make(LearningRateScheduleOptions options) {
 }
 
 TEST(LearningRateScheduleTest, ConstantStays) {
-  const LearningRateSchedule schedule = Make({});
-  EXPECT_FLOAT_EQ(schedule.At(0), 0.01f);
-  EXPECT_FLOAT_EQ(schedule.At(1000000), 0.01f);
+  LearningRateScheduleOptions options;
+  options.learning_rate = 0.25;
+  const LearningRateSchedule schedule = Make(options);
+  EXPECT_FLOAT_EQ(schedule.At(0), 0.25f);
+  EXPECT_FLOAT_EQ(schedule.At(1000000), 0.25f);
 }
 
 TEST(LearningRateScheduleTest, StepsChangeFromTheirBoundariesOn) {
@@ -96,8 +97,7 @@ TEST(LearningRateScheduleTest, ErrorsNameTheField) {
   const auto message = [](LearningRateScheduleOptions options) {
     return std::string(LearningRateSchedule::Create(std::move(options)).status().message());
   };
-  LearningRateScheduleOptions options;
-  options.learning_rate = std::nan("");
+  LearningRateScheduleOptions options;  // without a learning rate
   EXPECT_THAT(message(options), HasSubstr("learning_rate: must be a finite number >= 0, is nan"));
   options.learning_rate = 0.1;
   options.kind = ScheduleKind::kCosine;

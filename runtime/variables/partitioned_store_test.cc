@@ -66,6 +66,7 @@ class PartitionedStoreTest : public testing::Test {
  protected:
   void Load(bool synchronous) {
     SliceStoreOptions options;
+    options.update.schedule.learning_rate = 1;
     options.synchronous = synchronous;
     options.staging_bytes = 128;
     store_ = PartitionedStore::Create(options, variables_, table_, {{0}, {1}}).value();

@@ -251,6 +251,7 @@ TEST(SliceStoreBucketsTest, ATableThatCannotBeIsRefusedByItsField) {
     const absl::StatusOr<SliceTable> table = SliceTable::Create(specs, 64);
     if (!table.ok()) return std::string(table.status().message());
     const std::vector<uint32_t> owned = {0};
+    options.update.schedule.learning_rate = 1;
     return std::string(SliceStore::Create(options, specs, *table, owned).status().message());
   };
   EXPECT_THAT(refusal(TableSpecOf("item", 0)), HasSubstr("\"item\": table.buckets is 0"));

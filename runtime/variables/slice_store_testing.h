@@ -1,6 +1,7 @@
 #ifndef SHOAL_RUNTIME_VARIABLES_SLICE_STORE_TESTING_H_
 #define SHOAL_RUNTIME_VARIABLES_SLICE_STORE_TESTING_H_
 
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <numeric>
@@ -53,9 +54,8 @@ struct StoreUnderTest {
   explicit StoreUnderTest(std::vector<v1::VariableSpec> variables, SliceStoreOptions wanted = {},
                           StepPlan::Options steps = {0, 0, 1000, 1, 2})
       : specs(std::move(variables)), options(std::move(wanted)), plan(*StepPlan::Create(steps)) {
-    if (options.update.schedule.learning_rate == LearningRateScheduleOptions().learning_rate) {
-      options.update.schedule.learning_rate = 1;
-    }
+    double& learning_rate = options.update.schedule.learning_rate;
+    if (std::isnan(learning_rate)) learning_rate = 1;
     const SliceTable table = *SliceTable::Create(specs, 64);
     std::vector<uint32_t> owned(table.size());
     std::iota(owned.begin(), owned.end(), 0u);
