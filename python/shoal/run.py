@@ -32,6 +32,8 @@ def launch(
 ) -> Run:
     """Starts `shoal train` with a program and returns the run. Its output goes to `launch.log` in the run's directory.
 
+    ps, workers: how many parameter servers and workers run. Without them, `launch` starts the smallest cluster, one of
+    each, while `shoal train` by itself starts two of each.
     args: the program's arguments. out: the run's directory. flags: more flags of shoal train ("--learning_rate=0.1").
     detach: the run continues when this process ends. Otherwise it makes a checkpoint then and stops, also if this
     process is killed, and the same launch with the same `out` continues it.
