@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ml/kernels/cpu/onednn_convolution.h"
 #include "ml/kernels/cpu/simd/cpu_features.h"
 #include "ml/kernels/cpu/tap_convolution.h"
 
@@ -28,25 +29,25 @@ bool PrefersWinograd(const ConvolutionOptions& options) {
          std::min(shape.in_channels, shape.out_channels) >= 32;
 }
 
-absl::StatusOr<std::unique_ptr<OnednnConvolution>> CreateForImages(ConvolutionOptions options,
-                                                                   int64_t images) {
+absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateForImages(ConvolutionOptions options,
+                                                                      int64_t images) {
   options.shape.batch = images;
   return CreatePreferredConvolution(options);
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<OnednnConvolution>> CreatePreferredConvolution(
+absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreatePreferredConvolution(
     ConvolutionOptions options) {
   if (!options.relu6 && PrefersTaps(options)) return CreateTapConvolution(options);
   if (DetectCpuIsa() == CpuIsa::kAvx512 && PrefersWinograd(options)) {
     options.winograd = true;
-    absl::StatusOr<std::unique_ptr<OnednnConvolution>> winograd =
-        OnednnConvolution::Create(options);
+    absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> winograd =
+        CreateOnednnConvolution(options);
     if (winograd.ok()) return winograd;
     options.winograd = false;
   }
-  return OnednnConvolution::Create(options);
+  return CreateOnednnConvolution(options);
 }
 
 absl::StatusOr<ChunkedConvolution> ChunkedConvolution::Create(const ConvolutionOptions& options,
@@ -54,13 +55,13 @@ absl::StatusOr<ChunkedConvolution> ChunkedConvolution::Create(const ConvolutionO
   ChunkedConvolution result;
   const int64_t batch = options.shape.batch;
   result.chunk_images_ = std::min(chunk_images, batch);
-  absl::StatusOr<std::unique_ptr<OnednnConvolution>> full =
+  absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> full =
       CreateForImages(options, result.chunk_images_);
   if (!full.ok()) return full.status();
   result.full_ = *std::move(full);
   result.full_bytes_ = result.full_->workspace_bytes();
   if (const int64_t rest = batch % result.chunk_images_; rest > 0) {
-    absl::StatusOr<std::unique_ptr<OnednnConvolution>> small = CreateForImages(options, rest);
+    absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> small = CreateForImages(options, rest);
     if (!small.ok()) return small.status();
     result.rest_ = *std::move(small);
     result.rest_bytes_ = result.rest_->workspace_bytes();
@@ -73,7 +74,7 @@ void ChunkedConvolution::PackWeights(const float* weights, char* workspace) {
   if (rest_ != nullptr) rest_->PackWeights(weights, workspace + full_bytes_);
 }
 
-void ChunkedConvolution::Run(int64_t images, const OnednnConvolution::Buffers& buffers,
+void ChunkedConvolution::Run(int64_t images, const ConvolutionPrimitive::Buffers& buffers,
                              char* workspace) {
   if (images == chunk_images_) {
     full_->Run(buffers, workspace);

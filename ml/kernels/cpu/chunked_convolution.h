@@ -9,14 +9,14 @@
 
 #include "absl/status/statusor.h"
 
-#include "ml/kernels/cpu/onednn_convolution.h"
+#include "ml/kernels/cpu/convolution_primitive.h"
 
 namespace shoal::cpu {
 
 // Makes the product with the fastest algorithm: by taps for maps of at most four pixels; otherwise,
 // for the shapes in a fixed table and on machines with AVX-512, oneDNN's Winograd if
 // options.allow_winograd is set; otherwise direct convolution.
-absl::StatusOr<std::unique_ptr<OnednnConvolution>> CreatePreferredConvolution(
+absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreatePreferredConvolution(
     ConvolutionOptions options);
 
 // Has one primitive for chunks of `chunk_images` images and, if the batch is not a multiple of
@@ -29,11 +29,11 @@ class ChunkedConvolution {
   size_t workspace_bytes() const { return full_bytes_ + rest_bytes_; }
   void PackWeights(const float* weights, char* workspace);
   // Computes the product for one chunk; `images` is chunk_images or the size of the rest. The
-  // buffers are those of OnednnConvolution and start at the chunk's first image.
-  void Run(int64_t images, const OnednnConvolution::Buffers& buffers, char* workspace);
+  // buffers are those of ConvolutionPrimitive and start at the chunk's first image.
+  void Run(int64_t images, const ConvolutionPrimitive::Buffers& buffers, char* workspace);
 
  private:
-  std::unique_ptr<OnednnConvolution> full_, rest_;
+  std::unique_ptr<ConvolutionPrimitive> full_, rest_;
   int64_t chunk_images_ = 0;
   size_t full_bytes_ = 0;
   size_t rest_bytes_ = 0;

@@ -58,7 +58,7 @@ class ConvBatchNormGradKernel : public Kernel {
     for (int64_t first = 0; first < p_.shape.batch; first += p_.chunk_images) {
       const int64_t images = std::min(p_.chunk_images, p_.shape.batch - first);
       ApplyNorm(buffers, coefficients, first, images, middle);
-      OnednnConvolution::Buffers convolution;
+      ConvolutionPrimitive::Buffers convolution;
       convolution.input = FloatInput(context, kX) + first * in_image_;
       convolution.output = middle;
       if (p_.dw_needed) {

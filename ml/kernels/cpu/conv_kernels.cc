@@ -4,18 +4,18 @@
 #include <utility>
 
 #include "ml/kernels/cpu/chunked_convolution.h"
+#include "ml/kernels/cpu/convolution_primitive.h"
 #include "ml/kernels/cpu/kernel_families.h"
-#include "ml/kernels/cpu/onednn_convolution.h"
 #include "ml/kernels/cpu/parallel.h"
 
 namespace shoal::cpu {
 namespace {
 
-using ConvolutionOr = absl::StatusOr<std::unique_ptr<OnednnConvolution>>;
+using ConvolutionOr = absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>>;
 
 class ConvKernel : public Kernel {
  public:
-  ConvKernel(const CpuRequest& request, std::unique_ptr<OnednnConvolution> forward,
+  ConvKernel(const CpuRequest& request, std::unique_ptr<ConvolutionPrimitive> forward,
              Activation activation)
       : simd_(request.simd),
         threads_(request.threads()),
@@ -28,7 +28,7 @@ class ConvKernel : public Kernel {
 
   void Run(const KernelContext& context) override {
     char* workspace = static_cast<char*>(context.workspace);
-    OnednnConvolution::Buffers buffers;
+    ConvolutionPrimitive::Buffers buffers;
     buffers.input = FloatInput(context, 0);
     buffers.bias = has_bias_ ? FloatInput(context, 2) : nullptr;
     buffers.result = FloatOutput(context, 0);
@@ -47,7 +47,7 @@ class ConvKernel : public Kernel {
  private:
   const SimdKernels& simd_;
   const int threads_;
-  const std::unique_ptr<OnednnConvolution> forward_;
+  const std::unique_ptr<ConvolutionPrimitive> forward_;
   const Activation activation_;
   const bool has_bias_;
   const int64_t n_;
@@ -56,7 +56,7 @@ class ConvKernel : public Kernel {
 class ConvGradKernel : public Kernel {
  public:
   struct Parts {
-    std::unique_ptr<OnednnConvolution> input_gradient, weight_gradient;  // null: not needed
+    std::unique_ptr<ConvolutionPrimitive> input_gradient, weight_gradient;  // null: not needed
     Activation activation;
     bool has_bias;
     int64_t dz_elements;
@@ -81,7 +81,7 @@ class ConvGradKernel : public Kernel {
       dz = ActivationGradient(context, reinterpret_cast<float*>(workspace));
       workspace += DzBytes();
     }
-    OnednnConvolution::Buffers buffers;
+    ConvolutionPrimitive::Buffers buffers;
     buffers.output = dz;
     if (p_.weight_gradient != nullptr) {
       buffers.input = FloatInput(context, 0);

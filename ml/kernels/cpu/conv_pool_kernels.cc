@@ -65,7 +65,7 @@ class ConvPoolKernel : public Kernel {
     forward_.PackWeights(FloatInput(context, 1), workspace);
     for (int64_t i = 0; i < s_.chunks(); ++i) {
       const int64_t image = i * s_.chunk_images;
-      OnednnConvolution::Buffers buffers;
+      ConvolutionPrimitive::Buffers buffers;
       buffers.input = FloatInput(context, 0) + image * s_.in_image;
       buffers.bias = has_bias_ ? FloatInput(context, 2) : nullptr;
       buffers.result = middle;
@@ -111,7 +111,7 @@ class ConvPoolGradKernel : public Kernel {
       pool_.Backward(s_.images(i),
                      static_cast<const uint8_t*>(context.inputs[2]) + image * s_.out_image,
                      FloatInput(context, 3) + image * s_.out_image, middle);
-      OnednnConvolution::Buffers buffers;
+      ConvolutionPrimitive::Buffers buffers;
       buffers.input = FloatInput(context, 0) + image * s_.in_image;
       buffers.output = middle;
       if (p_.dw_needed) AddWeightGradient(context, i, buffers, partial, weights_workspace);
@@ -130,7 +130,7 @@ class ConvPoolGradKernel : public Kernel {
 
   // The chunks' gradients are added in their order.
   void AddWeightGradient(const KernelContext& context, int64_t chunk,
-                         OnednnConvolution::Buffers buffers, float* partial, char* workspace) {
+                         ConvolutionPrimitive::Buffers buffers, float* partial, char* workspace) {
     float* dw = FloatOutput(context, 1);
     float* dbias = p_.dbias_needed ? FloatOutput(context, 2) : nullptr;
     const int64_t weights = s_.convolution.WeightElements();

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "ml/kernels/cpu/chunked_convolution.h"
+#include "ml/kernels/cpu/convolution_primitive.h"
 #include "ml/kernels/cpu/kernel_families.h"
-#include "ml/kernels/cpu/onednn_convolution.h"
 #include "ml/kernels/cpu/parallel.h"
 
 namespace shoal::cpu {
@@ -13,7 +13,7 @@ namespace {
 
 class ConvTransposeKernel : public Kernel {
  public:
-  ConvTransposeKernel(const CpuRequest& request, std::unique_ptr<OnednnConvolution> product)
+  ConvTransposeKernel(const CpuRequest& request, std::unique_ptr<ConvolutionPrimitive> product)
       : product_(std::move(product)),
         threads_(request.threads()),
         has_bias_(request.num_inputs() == 3),
@@ -26,7 +26,7 @@ class ConvTransposeKernel : public Kernel {
 
   void Run(const KernelContext& context) override {
     char* workspace = static_cast<char*>(context.workspace);
-    OnednnConvolution::Buffers buffers;
+    ConvolutionPrimitive::Buffers buffers;
     buffers.output = FloatInput(context, 0);
     buffers.result = FloatOutput(context, 0);
     product_->PackWeights(FloatInput(context, 1), workspace);
@@ -47,7 +47,7 @@ class ConvTransposeKernel : public Kernel {
     });
   }
 
-  const std::unique_ptr<OnednnConvolution> product_;
+  const std::unique_ptr<ConvolutionPrimitive> product_;
   const int threads_;
   const bool has_bias_;
   const int64_t lanes_, channels_, planes_, pixels_;
@@ -73,7 +73,8 @@ KernelOr CreateConvTranspose(const CpuRequest& request) {
   options.input_layout = request.output(0).layout;
   options.output_layout = request.input(0).layout;
   options.threads = request.threads();
-  absl::StatusOr<std::unique_ptr<OnednnConvolution>> product = CreatePreferredConvolution(options);
+  absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> product =
+      CreatePreferredConvolution(options);
   if (!product.ok()) return product.status();
   return std::make_unique<ConvTransposeKernel>(request, *std::move(product));
 }

@@ -64,9 +64,9 @@ struct Port {
   std::optional<LayoutReorder> own_reorder;
 };
 
-class OnednnConvolutionCall : public OnednnConvolution {
+class OnednnConvolution : public ConvolutionPrimitive {
  public:
-  explicit OnednnConvolutionCall(const ConvolutionOptions& options)
+  explicit OnednnConvolution(const ConvolutionOptions& options)
       : o_(options), engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
     OmpThreadsScope scope(o_.threads);
     const ConvolutionShape& s = o_.shape;
@@ -328,10 +328,10 @@ class OnednnConvolutionCall : public OnednnConvolution {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<OnednnConvolution>> OnednnConvolution::Create(
+absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateOnednnConvolution(
     const ConvolutionOptions& options) {
   try {
-    return std::make_unique<OnednnConvolutionCall>(options);
+    return std::make_unique<OnednnConvolution>(options);
   } catch (const dnnl::error& error) {
     return absl::UnimplementedError(absl::StrCat("oneDNN: ", error.what()));
   }

@@ -1,67 +1,18 @@
-// Computes one product of a convolution (forward, gradient of the input, or gradient of the
-// weights) with a oneDNN primitive. The buffers are in the layouts of ml/tensor; if the primitive
-// needs another layout, the elements are reordered in the workspace.
 #ifndef SHOAL_ML_KERNELS_CPU_ONEDNN_CONVOLUTION_H_
 #define SHOAL_ML_KERNELS_CPU_ONEDNN_CONVOLUTION_H_
 
-#include <cstddef>
 #include <memory>
-#include <string>
 
 #include "absl/status/statusor.h"
 
-#include "ml/kernels/cpu/convolution_shape.h"
-#include "ml/tensor/tensor_spec.h"
+#include "ml/kernels/cpu/convolution_primitive.h"
 
 namespace shoal::cpu {
 
-enum class ConvolutionProduct { kForward, kInputGradient, kWeightGradient };
-
-struct ConvolutionOptions {
-  ConvolutionProduct product = ConvolutionProduct::kForward;
-  ConvolutionShape shape;
-  Layout input_layout = Layout::kPlain;   // the layout of x and dx
-  Layout output_layout = Layout::kPlain;  // the layout of y and dy
-  bool has_bias = false;  // forward: adds it; weight gradient: computes its gradient
-  bool relu = false;      // forward
-  bool relu6 = false;     // forward
-  bool winograd = false;  // 3x3 with stride 1 only
-  // Allows CreatePreferredConvolution to use Winograd. Set it only for gradients of convolutions
-  // without a bias in front of a batch norm, whose own rounding errors are larger. Measurements as
-  // in ml/nn:golden_gradients_test, with offsets of batch norms around 0, showed why: with Winograd
-  // in the forward pass, the error of ResNet-18's gradients is 2.0 to 2.7 times PyTorch's instead
-  // of 1.0 to 1.3 times; with Winograd in the gradients of VGG-16, it is up to 4 times PyTorch's.
-  bool allow_winograd = false;
-  int threads = 1;
-};
-
-// Made once and run many times. Not thread-safe.
-class OnednnConvolution {
- public:
-  static absl::StatusOr<std::unique_ptr<OnednnConvolution>> Create(
-      const ConvolutionOptions& options);
-  virtual ~OnednnConvolution() = default;
-
-  virtual size_t workspace_bytes() const = 0;
-  // Packs weights [out, in / group, height, width] into the workspace, from which Run reads them.
-  // Not for weight gradients.
-  virtual void PackWeights(const float* weights, char* workspace) = 0;
-  // The memory of one call. kForward reads `input` (x) and `bias` and writes `result` (y).
-  // kInputGradient reads `output` (dy) and writes `result` (dx). kWeightGradient reads `input` (x)
-  // and `output` (dy) and writes `result` (dw, in the plain layout) and, with has_bias,
-  // `bias_gradient`.
-  struct Buffers {
-    const float* input = nullptr;
-    const float* output = nullptr;
-    const float* bias = nullptr;
-    float* result = nullptr;  // y, dx or dw
-    float* bias_gradient = nullptr;
-  };
-  virtual void Run(const Buffers& buffers, char* workspace) = 0;
-
-  // Returns the name of the implementation that oneDNN chose; "ref..." is its slow reference.
-  virtual std::string implementation() const = 0;
-};
+// Makes the product as a primitive of oneDNN. If it needs another layout than that of the buffers,
+// it reorders the elements in the workspace. Unimplemented if oneDNN does not have it.
+absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateOnednnConvolution(
+    const ConvolutionOptions& options);
 
 }  // namespace shoal::cpu
 

@@ -6,6 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
+#include "ml/kernels/cpu/convolution_primitive.h"
+#include "ml/kernels/cpu/convolution_shape.h"
+
 namespace shoal::cpu {
 namespace {
 
@@ -49,7 +52,7 @@ TEST_P(NoReferenceTest, NoProductRunsOnOnednnsReferenceLoops) {
       options.output_layout = LayoutOf(c.out_channels, blocked);
       options.has_bias = product != ConvolutionProduct::kInputGradient;
       options.relu = product == ConvolutionProduct::kForward;
-      const auto convolution = OnednnConvolution::Create(options);
+      const auto convolution = CreateOnednnConvolution(options);
       ASSERT_TRUE(convolution.ok()) << convolution.status();
       EXPECT_FALSE(absl::StartsWith((*convolution)->implementation(), "ref"))
           << (*convolution)->implementation() << " product " << static_cast<int>(product)

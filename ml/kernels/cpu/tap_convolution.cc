@@ -46,7 +46,7 @@ std::vector<Tap> TapsOf(const ConvolutionShape& s) {
   return taps;
 }
 
-class TapConvolution : public OnednnConvolution {
+class TapConvolution : public ConvolutionPrimitive {
  public:
   explicit TapConvolution(const ConvolutionOptions& options)
       : o_(options),
@@ -253,7 +253,7 @@ bool PrefersTaps(const ConvolutionOptions& options) {
          std::min(s.in_channels, s.out_channels) >= 64 && !TapsOf(s).empty();
 }
 
-std::unique_ptr<OnednnConvolution> CreateTapConvolution(const ConvolutionOptions& options) {
+std::unique_ptr<ConvolutionPrimitive> CreateTapConvolution(const ConvolutionOptions& options) {
   return std::make_unique<TapConvolution>(options);
 }
 

@@ -7,7 +7,7 @@
 
 #include <memory>
 
-#include "ml/kernels/cpu/onednn_convolution.h"
+#include "ml/kernels/cpu/convolution_primitive.h"
 
 namespace shoal::cpu {
 
@@ -16,7 +16,7 @@ namespace shoal::cpu {
 bool PrefersTaps(const ConvolutionOptions& options);
 
 // Makes the convolution; PrefersTaps must hold for the options.
-std::unique_ptr<OnednnConvolution> CreateTapConvolution(const ConvolutionOptions& options);
+std::unique_ptr<ConvolutionPrimitive> CreateTapConvolution(const ConvolutionOptions& options);
 
 }  // namespace shoal::cpu
 
