@@ -42,11 +42,9 @@ std::string CommandHelp(const std::vector<Command>& commands) {
       &text,
       "\n"
       "For a start:\n"
-      "  shoal train --run=deploy/runs/fashion_cnn.textproto          1 chief, 2 ps, 2 workers "
-      "here\n"
+      "  shoal train --run=deploy/runs/fashion_cnn.textproto        1 chief, 2 ps, 2 workers here\n"
       "  shoal train --run=deploy/runs/fashion_mlp.textproto --num_ps_tasks=0      one process\n"
-      "  shoal train --run=RUN_DIR/run.textproto --num_epochs=5       resume from its "
-      "checkpoint\n");
+      "  shoal train --run=RUN_DIR/run.textproto --num_epochs=5     resume from its checkpoint\n");
   return text;
 }
 

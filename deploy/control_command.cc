@@ -37,9 +37,8 @@ constexpr char kStatusHelp[] =
     "\n"
     "Prints the tasks of a run, which of them are slow, what the run waits for, and its progress.\n"
     "ADDRESS is the chief's. DIR is a run's directory, whose cluster.textproto has the address; a\n"
-    "chief that runs another directory is refused. If the run is not running, the command prints "
-    "how\n"
-    "it ended, or the newest checkpoint and the command that resumes it. It changes nothing.\n"
+    "chief that runs another directory is refused. If the run is not running, the command prints\n"
+    "how it ended, or the newest checkpoint and the command that resumes it. It changes nothing.\n"
     "\n";
 constexpr char kCheckpointHelp[] =
     "usage: shoal checkpoint ADDRESS|DIR [--timeout=SECONDS]\n"
@@ -50,20 +49,18 @@ constexpr char kCheckpointHelp[] =
 constexpr char kStopHelp[] =
     "usage: shoal stop ADDRESS|DIR [--timeout=SECONDS]\n"
     "\n"
-    "Asks the run to make a checkpoint and end, as Ctrl-C does, waits until it is over, and "
-    "prints\n"
-    "the checkpoint to resume from. The run itself ends with exit code 143.\n"
+    "Asks the run to make a checkpoint and end, as Ctrl-C does, waits until it is over, and\n"
+    "prints the checkpoint to resume from. The run itself ends with exit code 143.\n"
     "\n";
 constexpr char kHealthHelp[] =
     "usage: shoal health ADDRESS|DIR [--service=ps|chief|worker] [--timeout=SECONDS]\n"
     "\n"
     "Exits with 0 if a task is alive, with --service if it can do its work, for probes that run a\n"
-    "command. With DIR, a run's directory, it asks the chief (for --service=ps name the ps's "
-    "address), "
-    "and a run that is not running gives 0 if\n"
-    "it has finished, else 78 and the command that resumes it. Uses the standard gRPC health "
-    "service. A worker has it only with an address in the\n"
-    "cluster or a --listen_address; for others use /healthz or /readyz of --metrics_address.\n"
+    "command. With DIR, a run's directory, it asks the chief (for --service=ps name the ps's\n"
+    "address), and a run that is not running gives 0 if it has finished, else 78 and the command\n"
+    "that resumes it. Uses the standard gRPC health service. A worker has it only with an address\n"
+    "in the cluster or a --listen_address; for others use /healthz or /readyz of\n"
+    "--metrics_address.\n"
     "\n";
 
 // The properties of one of these commands.

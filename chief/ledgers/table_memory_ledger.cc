@@ -130,9 +130,8 @@ std::string TableMemoryLedger::Warning() const {
                            absl::Seconds(1))))
                  : "its room does not shrink now";
   return absl::StrFormat(
-      "ps/%d uses %s: %s; %s. When it is full, the run makes a checkpoint and ends: "
-      "%s",
-      index, DescribeUse(ps.memory), LargestTables(ps.memory), when, Remedy(ps.memory));
+      "ps/%d uses %s: %s; %s. When it is full, the run makes a checkpoint and ends: %s", index,
+      DescribeUse(ps.memory), LargestTables(ps.memory), when, Remedy(ps.memory));
 }
 
 std::string TableMemoryLedger::Remedy(const v1::PsMemory& memory) const {

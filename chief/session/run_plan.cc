@@ -331,8 +331,7 @@ absl::StatusOr<std::unique_ptr<RunPlan>> PlanRun(const v1::RunConfig& run, uint3
   if (table.has_tables() && last_step > kMostTableUpdates) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "max_steps: the run ends at update %d, and a table can have at most %d; set max_steps to "
-        "at "
-        "most that, and train further in a new run with --init_from=DIRECTORY of this run",
+        "at most that, and train further in a new run with --init_from=DIRECTORY of this run",
         last_step, kMostTableUpdates));
   }
   return std::make_unique<RunPlan>(RunPlan{

@@ -109,8 +109,7 @@ constexpr FlagSpec kTable[] = {
     {"program", kModel, kRunning, kText, "program.file", "FILE",
      "Each worker starts this program, which computes its batches: a Python program (FILE.py) or "
      "any other that speaks the protocol of docs/compute_program.md. It has the model and the "
-     "data. "
-     "Its arguments follow `--`."},
+     "data. Its arguments follow `--`."},
     {"python", kModel, kRunning, kText, "program.python", "PROGRAM",
      "The interpreter of a program FILE.py; {default} if it is not given."},
     {"loss", kModel, kRunning, kText, "model.loss", "NAME",
@@ -180,8 +179,7 @@ constexpr FlagSpec kTable[] = {
      "for any progress, before it ends. Default {default}, also for 0."},
     {"ps_return_seconds", kTasks, kRunning, kText, "cluster.ps_return_seconds", "N",
      "Seconds that the run waits for a lost ps to return, before it ends. Default {default}, also "
-     "for "
-     "0."},
+     "for 0."},
     {"stall_seconds", kTasks, kRunning, kText, "cluster.stall_seconds", "N",
      "A worker that computes one batch for this time counts as hung, and others get its work. "
      "Default {default}, also for 0."},
@@ -192,13 +190,11 @@ constexpr FlagSpec kTable[] = {
     {"ps_memory", kTasks, kRunning, kText, "cluster.ps_memory", "N",
      "Bytes that each parameter server may use. A model that needs more is refused with a list of "
      "its needs. If the rows of tables grow beyond it, the run makes a checkpoint and ends with "
-     "exit "
-     "code 78; it continues with more ps or memory. Default: what its cgroup or the machine "
+     "exit code 78; it continues with more ps or memory. Default: what its cgroup or the machine "
      "allows."},
     {"ps_threads", kTasks, kRunning, kText, "cluster.ps_threads", "N",
      "The number of threads of each ps that add and apply contributions. Default, also for 0: as "
-     "many as its "
-     "machine has cores, at most 8."},
+     "many as its machine has cores, at most 8."},
     {"cuda_graphs", kTasks, kRunning, kBool, "deployment.cuda_graphs", "",
      "Record the step of each GPU once and replay it. If it cannot be recorded, a log line gives "
      "the reason."},
@@ -300,8 +296,8 @@ constexpr FlagSpec kTable[] = {
     {"table", kFinished, kScopeLookup, kText, "", "TABLE", "The table. Needed."},
     {"input", kFinished, kScopePredict, kText, "", "FILE|FOLDER",
      "Examples without labels: a PNG or JPEG file, a folder of them, an array [examples, ...] in "
-     ".npy, a table in .csv or .tsv, or records in .tfrecord; "
-     "uint8 .npy alone is divided by 255. Default: the test split of the run's data."},
+     ".npy, a table in .csv or .tsv, or records in .tfrecord; uint8 .npy alone is divided by 255. "
+     "Default: the test split of the run's data."},
     {"predictions", kFinished, kScopePredict, kText, "", "FILE",
      "The output file, .npy or .csv, with a row per example in order. Default: "
      "DIR/predictions.npy."},

@@ -190,7 +190,7 @@ absl::Status CheckIsPath(absl::string_view name, absl::string_view path) {
   if (colon == absl::string_view::npos || path.find('/') < colon) return absl::OkStatus();
   return InvalidField(
       name,
-      absl::StrCat("\"", path, "\" is not a path of this machine; mount the storage ", "that ",
+      absl::StrCat("\"", path, "\" is not a path of this machine; mount the storage that ",
                    path.substr(0, colon), ":// names, and give the directory where it is mounted"));
 }
 

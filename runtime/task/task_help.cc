@@ -37,12 +37,10 @@ std::string EvaluatorHelp() {
   return absl::StrCat(
       "usage: shoal evaluator --run=FILE --out=DIR [flags]\n\n"
       "Evaluates the checkpoints of the run in DIR on the test split as they appear, the newest\n"
-      "first, and appends a line for each to DIR/evaluator.jsonl and points to "
-      "DIR/events/evaluator;\n"
-      "with --use_averages to DIR/evaluator_averages.jsonl and DIR/events/evaluator_averages.\n"
-      "The run does not know of it: start it before, during or after, or not at all. It ends when "
-      "the\n"
-      "run has finished, or on SIGTERM.\n\n",
+      "first, and appends a line for each to DIR/evaluator.jsonl and points to\n"
+      "DIR/events/evaluator; with --use_averages to DIR/evaluator_averages.jsonl and\n"
+      "DIR/events/evaluator_averages. The run does not know of it: start it before, during or\n"
+      "after, or not at all. It ends when the run has finished, or on SIGTERM.\n\n",
       FlagHelp(kScopeTask), kExitCodes);
 }
 
@@ -61,11 +59,10 @@ std::string TaskHelp(const std::optional<Job>& job) {
                                           : "one worker: computes gradients of its batches";
   return absl::StrCat(
       "usage: shoal ", CommandName(job), " --run=FILE --out=DIR [flags]\n\nStarts ", what, ".\n",
-      "`shoal train` starts all tasks of a run on this machine; this command is for tasks that "
-      "are\n"
-      "started one by one, in any order. All get the same run file and the same DIR, which every\n"
-      "machine must see. Only the chief must know how many tasks there are, by --num_ps_tasks and\n"
-      "--num_replicas or by host lists; the others need --chief_host.\n\n"
+      "`shoal train` starts all tasks of a run on this machine; this command is for tasks that\n"
+      "are started one by one, in any order. All get the same run file and the same DIR, which\n"
+      "every machine must see. Only the chief must know how many tasks there are, by\n"
+      "--num_ps_tasks and --num_replicas or by host lists; the others need --chief_host.\n\n"
       "One chief, two parameter servers and two workers on this machine:\n\n",
       kLocalExample,
       "\nThe same on the machines a, b and c:\n\n"
