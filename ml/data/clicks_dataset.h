@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "absl/status/statusor.h"
 
+#include "ml/data/clicks_model.h"
 #include "ml/data/dataset.h"
 
 namespace shoal {
@@ -15,20 +15,6 @@ namespace shoal {
 inline constexpr double kLargestClicksScale = 1000;
 inline constexpr uint32_t kMostClicksDays = 10000;
 inline constexpr uint32_t kMostClicksIds = 1000;
-
-struct ClicksOptions {
-  int64_t examples = 0;
-  // The number of the first example. Different numbers give different examples.
-  uint64_t first_example = 0;
-  // The examples are divided evenly into the days from first_day to last_day, out of `days`.
-  uint32_t first_day = 0;
-  uint32_t last_day = 0;
-  uint32_t days = 1;
-  double scale = 1;  // factor for the numbers of ids that the columns of Criteo's data have
-  // 0: every column has one id; otherwise every fourth column has 0 to `multi_hot` ids.
-  uint32_t multi_hot = 0;
-  uint64_t seed = 0;
-};
 
 // Makes examples of clicks with the fields
 //   input  float32 [13], with mean 0 and variance 1
@@ -46,10 +32,6 @@ struct ClicksOptions {
 // these examples (at most the first million); a model exceeds them only by chance. InvalidArgument
 // names the field.
 absl::StatusOr<std::unique_ptr<Dataset>> MakeClicks(const ClicksOptions& options);
-
-// Returns the hidden model's probability of a click in each example of MakeClicks(options). The
-// label of an example is drawn with this probability. InvalidArgument names the field.
-absl::StatusOr<std::vector<double>> ClickProbabilities(const ClicksOptions& options);
 
 }  // namespace shoal
 

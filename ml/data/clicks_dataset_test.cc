@@ -14,6 +14,7 @@
 
 #include "base/hash.h"
 #include "base/status_matchers.h"
+#include "ml/data/clicks_model.h"
 
 namespace shoal {
 namespace {
@@ -63,6 +64,16 @@ double NumberAfter(const std::string& text, const std::string& before) {
   double number = 0;
   EXPECT_TRUE(absl::SimpleAtod(words[0], &number)) << text;
   return number;
+}
+
+// Returns the hidden model's probability of a click in each example.
+std::vector<double> ProbabilitiesOf(const ClicksOptions& options) {
+  const ClicksModel model(options);
+  std::vector<double> probabilities;
+  for (int64_t i = 0; i < options.examples; ++i) {
+    probabilities.push_back(model.LabelOf(i).probability);
+  }
+  return probabilities;
 }
 
 TEST(ClicksDatasetTest, HasNumbersColumnsOfIdsAndALabel) {
@@ -164,7 +175,7 @@ TEST(ClicksDatasetTest, TheBestAucIsTheShareOfPairsInTheRightOrder) {
   const ClicksOptions options = Options(3000);
   const auto dataset = MakeClicks(options).value();
   const std::vector<int32_t> labels = ReadFirst(*dataset, options.examples).labels;
-  const std::vector<double> p = ClickProbabilities(options).value();
+  const std::vector<double> p = ProbabilitiesOf(options);
   ASSERT_EQ(p.size(), labels.size());
   double pairs = 0, right = 0, log_loss = 0;
   for (size_t i = 0; i < p.size(); ++i) {
@@ -183,7 +194,7 @@ TEST(ClicksDatasetTest, TheBestAucIsTheShareOfPairsInTheRightOrder) {
 // its probability.
 TEST(ClicksDatasetTest, TheBestAucIsThatExpectedOfTheProbabilities) {
   const ClicksOptions options = Options(200000);
-  std::vector<double> p = ClickProbabilities(options).value();
+  std::vector<double> p = ProbabilitiesOf(options);
   std::sort(p.begin(), p.end());
   double clicks = 0, others = 0, pairs = 0;
   for (const double chance : p) {
@@ -200,7 +211,7 @@ TEST(ClicksDatasetTest, LabelsAreDrawnWithTheProbabilities) {
   const ClicksOptions options = Options(100000);
   const std::vector<int32_t> labels =
       ReadFirst(*MakeClicks(options).value(), options.examples).labels;
-  const std::vector<double> p = ClickProbabilities(options).value();
+  const std::vector<double> p = ProbabilitiesOf(options);
   struct Bin {
     double examples = 0, expected = 0, clicks = 0, variance = 0;
   };
