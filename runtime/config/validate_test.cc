@@ -260,10 +260,12 @@ TEST(ValidateTest, GoodRunsPass) {
       {"--devices=/cpu:0,/device:CPU:1,/job:worker/task:0/device:GPU:0"},
       {"--slice_bytes=4096", "--optimizer=nesterov", "--learning_rate=0.5"},
       {"--set=optimizer.adamw.weight_decay=0.01"},
+      {"--set=optimizer.rmsprop.centered=true"},
       {"--set=optimizer=group { variables: 'a' } group { variables: 'b' learning_rate: 0 }"},
       {"--optimizer=adamw", "--set=model.weight_decay=0.1",
        "--set=optimizer=group { variables: '.*b' weight_decay: 0 learning_rate_multiplier: 2 }"},
       {"--set=optimizer.schedule=kind: KIND_STEP boundary: [5, 9] value: [0.1, 0]"},
+      {"--set=optimizer.schedule=kind: KIND_POLYNOMIAL decay_steps: 9 cycle: true"},
       {"--set=model.name=",
        "--set=model=layer { name: 'a' dense { units: 3 } } layer { input: 'a' input: 'input' "
        "activation { kind: ACTIVATION_KIND_RELU } }"},
