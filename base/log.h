@@ -33,7 +33,7 @@ struct LogOptions {
 };
 
 // Sets where this process logs. Called by main once it knows its task; later calls replace the
-// former. Lines of min_severity kError and above go to standard error as well when there is a file.
+// former. If there is a file, lines of severity kError and above go to standard error as well.
 absl::Status SetUpLog(const LogOptions& options);
 
 namespace internal {

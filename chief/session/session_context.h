@@ -59,7 +59,7 @@ struct SessionContext {
   bool IsLivePs(uint32_t index) const { return membership.IsLive(TaskId{Job::kPs, index}); }
   // Returns whether the ps has the variables of this lineage and answers workers.
   bool Serves(uint32_t index) const;
-  // Returns the run file's number of workers; 1 if it does not set one.
+  // Returns the number of workers of the resolved run.
   uint32_t num_replicas() const;
   // Returns the ps with the report slice, which counts the steps. Needs the plan.
   uint32_t reporter() const;

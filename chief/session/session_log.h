@@ -16,14 +16,14 @@ class SessionLog {
   void Add(SessionRecord record);
   // Adds a detail, which only the log shows.
   void Note(std::string text);
-  // Add something that users see: an event, or something that went wrong.
+  // Add something that the page of the run shows too: an event, or something that went wrong.
   void NoteEvent(std::string text);
   void NoteTrouble(std::string text);
-  // Adds news of a trouble that lasts. Users see only the newest text about a subject.
+  // Adds news of a trouble that lasts. The page shows only the newest text about a subject.
   void NoteTroubleAbout(std::string subject, std::string text);
-  // Adds something that went wrong, which the log shows as a warning.
+  // The same as NoteTrouble, and the log shows it as a warning.
   void Warn(std::string text);
-  // A batch is skipped.
+  // Notes that a batch is skipped, which the console shows too.
   void NoteSkip(std::string text);
   // Notes why a request was refused, because a user who asks by a signal sees only the log. The
   // same reason is noted at most every 10 s: repeated requests must not fill the log.

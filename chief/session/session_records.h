@@ -63,15 +63,20 @@ struct TrainingStarts {
   StepPlan plan;
   uint64_t last_step = UINT64_MAX;  // The run ends there, if it is known.
 };
-// A line for the log. Events, and troubles among them, are also shown to users.
+// A line for the chief's log.
 struct SessionNote {
-  // kSkip: a batch is skipped, which is trouble that the console shows too.
-  enum class Kind { kDetail, kEvent, kTrouble, kSkip };
+  enum class Kind {
+    kDetail,   // Only the log shows it.
+    kEvent,    // The list of events on the page of the run shows it too.
+    kTrouble,  // An event that went wrong; the page marks it.
+    kSkip,     // A trouble: a batch is skipped. The console shows it too.
+  };
 
   std::string text;
   Kind kind = Kind::kDetail;
   bool is_warning = false;  // The log shows it as a warning.
-  // An event with the same subject as the one before is shown in its place; empty: it has none.
+  // If the last event that has a subject has the same one, this text replaces its text on the page.
+  // Empty: the event has no subject.
   std::string subject;
 };
 // A task has named a later term than the chief's: the driver reads the run's file TERM, and calls
@@ -81,8 +86,8 @@ using SessionRecord =
     std::variant<StepLine, CheckpointsVoid, RolledBack, ManifestToWrite, CutGivenUp, ModelExport,
                  TrainingStarts, SessionNote, TermInDoubt>;
 
-// A command to one ps. The driver sends it to `address`, once, with a deadline, and hands the
-// answer to On...Answer; a command that was not answered is issued again.
+// A command to one ps. The driver sends it to `address`, once, with a deadline, and passes the
+// answer to TrainingSession::OnAnswer; a command that was not answered is issued again.
 struct PsCommand {
   uint32_t ps = 0;
   std::string address;

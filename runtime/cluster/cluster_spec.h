@@ -1,8 +1,9 @@
 // The tasks of a run and where they serve, read from host lists or from a cluster file.
 //
-// Jobs are chief (at most one task), ps and worker. Workers serve nothing, but their addresses
-// count them and say where they run. A cluster without a chief is legal: worker 0's process hosts
-// it then. An evaluator may be listed and is ignored, because it is not a member of the run.
+// Jobs are chief (at most one task), ps and worker. No task calls a worker: a worker serves only
+// gRPC's health service, for probes. The workers' addresses tell how many workers the run has and
+// where they run. A cluster without a chief is legal: worker 0's process hosts it then. An
+// evaluator may be listed and is ignored, because it is not a member of the run.
 #ifndef SHOAL_RUNTIME_CLUSTER_CLUSTER_SPEC_H_
 #define SHOAL_RUNTIME_CLUSTER_CLUSTER_SPEC_H_
 

@@ -114,9 +114,8 @@ KernelOr CreateReduceExtreme(const CpuRequest& request);
 KernelOr CreateDropout(const CpuRequest& request);
 KernelOr CreateCast(const CpuRequest& request);
 
-// Calls `create` and wraps the kernel if necessary: the wrapper converts inputs that the layout
-// pass leaves plain (feeds) when outputs are blocked, and gives memory to outputs that the graph
-// does not need but the kernel writes.
+// Calls `create`. If the first output is in blocks of 16 channels and an input is an image that the
+// layout pass left plain (a feed), the kernel is wrapped: the wrapper converts the input.
 KernelOr CreateAdapted(const CpuRequest& request, FamilyCreator create);
 
 // Returns whether this input or output of the op may be in blocks of 16 channels; see
