@@ -164,7 +164,7 @@ void SteppingTrainer::OnDone(Flight* flight, const ExchangeResult& result) {
     OnExchange(flight->ticket, flight->group, result);
   }
   if (error_.ok()) {
-    error_ = HopelessExchange(options_.store->groups()[flight->group].ps, result);
+    error_ = FatalErrorOf(options_.store->groups()[flight->group].ps, result);
   }
   flight->used = false;
   Wake();

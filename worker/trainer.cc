@@ -11,7 +11,7 @@ void MarkBatch(const TrainerOptions& options, const BatchKey& batch) {
   if (options.mark != nullptr) options.mark->Set({batch, options.identity().incarnation()});
 }
 
-absl::Status HopelessExchange(uint32_t ps, const ExchangeResult& result) {
+absl::Status FatalErrorOf(uint32_t ps, const ExchangeResult& result) {
   const absl::Status& status = result.status;
   const char kRemedy[] =
       ": memory or network corrupts data here; replace the hardware if it happens again";

@@ -54,7 +54,7 @@ void MarkBatch(const TrainerOptions& options, const BatchKey& batch);
 // Returns the error with which the worker must end after this exchange: neither repeating it nor a
 // new view would help, or contributions or values arrived damaged every time they were sent. OK if
 // the worker can continue. UNAVAILABLE if a fresh process may succeed. `ps` is the other side.
-absl::Status HopelessExchange(uint32_t ps, const ExchangeResult& result);
+absl::Status FatalErrorOf(uint32_t ps, const ExchangeResult& result);
 
 // Computes batches until the run is over.
 class Trainer {

@@ -12,16 +12,16 @@ bool Reachability::OnReport(absl::Time now, uint32_t worker, const std::set<uint
   }
   for (const uint32_t ps : silent) since.try_emplace(ps, now);
   if (!reaches_all) return false;
-  EndsRestart(worker);
+  ForgetInRestarts(worker);
   return suspects_.erase(worker) > 0;
 }
 
 void Reachability::ForgetWorker(uint32_t worker) {
   silent_since_.erase(worker);
-  EndsRestart(worker);
+  ForgetInRestarts(worker);
 }
 
-void Reachability::EndsRestart(uint32_t worker) {
+void Reachability::ForgetInRestarts(uint32_t worker) {
   for (auto it = restarted_.begin(); it != restarted_.end();) {
     it->second.erase(worker);
     it = it->second.empty() ? restarted_.erase(it) : std::next(it);

@@ -54,13 +54,15 @@ class Reachability {
   const std::map<uint32_t, absl::Time>& Silent(uint32_t worker) const;
 
  private:
+  // Removes the worker from `restarted_`, and then each ps there for which no worker is left.
+  void ForgetInRestarts(uint32_t worker);
+
   const absl::Duration lease_;
   // Keyed by worker, then by ps.
   std::map<uint32_t, std::map<uint32_t, absl::Time>> silent_since_;
   std::set<uint32_t> suspects_;  // Workers that have to reach all ps first.
   // Ps that lost their places, and the workers that have not reached them since.
   std::map<uint32_t, std::set<uint32_t>> restarted_;
-  void EndsRestart(uint32_t worker);
 };
 
 }  // namespace shoal

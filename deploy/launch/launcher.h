@@ -76,7 +76,7 @@ class Launcher {
     // The longest time for the checkpoint after a stop request.
     absl::Duration stop_timeout = absl::Seconds(60);
     // The longest time for the chief to end once others have ended because it failed the run.
-    absl::Duration chiefs_word = absl::Seconds(1);
+    absl::Duration chief_exit_wait = absl::Seconds(1);
     // The longest time for the tasks to end after the chief.
     absl::Duration end_timeout = absl::Seconds(20);
     // The same for a worker that waits for its compute program after a run that is over.

@@ -39,7 +39,7 @@ absl::Status Launcher::CheckTask(Task* task) {
   if (!exit->by_signal) {
     // The chief may have notified it that the run failed: then Watch returns the chief's own
     // message, which is better.
-    if (!task->judge_at.has_value()) task->judge_at = clock_.Now() + options_.chiefs_word;
+    if (!task->judge_at.has_value()) task->judge_at = clock_.Now() + options_.chief_exit_wait;
     if (clock_.Now() < *task->judge_at) return absl::OkStatus();
     if (exit->status_code() == absl::StatusCode::kCancelled && IsStopping()) {
       task->ended = true;

@@ -107,7 +107,7 @@ class ChiefOfADeadWorker : public TestChief {
 TEST_F(LauncherTest, WhileADeadWorkerWaitsForTheChiefsWordRequestsArePassedOn) {
   std::atomic<int> wanted = 0;
   options_.checkpoints_wanted = &wanted;
-  options_.chiefs_word = absl::Minutes(1);
+  options_.chief_exit_wait = absl::Minutes(1);
   options_.connect = [&](const std::string&) {
     return NewClient(std::make_unique<ChiefOfADeadWorker>(directory_, &wanted));
   };

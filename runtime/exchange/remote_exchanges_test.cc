@@ -449,7 +449,7 @@ TEST_F(RemoteExchangesTest, ANewLineageCancelsWhatIsUnderWay) {
   EXPECT_TRUE(absl::IsAborted(ends_[0]));
 }
 
-TEST_F(RemoteExchangesTest, AWayIsProvenByAnyAnswerAndSilentSinceTheFirstAttemptWithoutOne) {
+TEST_F(RemoteExchangesTest, ALinkIsProvenByAnyAnswerAndSilentSinceTheFirstAttemptWithoutOne) {
   const absl::Time start = clock_.Now();
   std::vector<RemoteExchanges::Link> links = exchanges_->CheckLinks();
   ASSERT_EQ(links.size(), 1u);

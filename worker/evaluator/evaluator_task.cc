@@ -109,7 +109,7 @@ class Evaluator {
         if (*found) continue;
         if (is_finished) return absl::OkStatus();
       }
-      const std::optional<Summary> early = EndBeforeThis(options_.run);
+      const std::optional<Summary> early = SummaryOfEarlierEnd(options_.run);
       if (early.has_value() && !std::exchange(is_logged_, true)) {
         LOG(WARNING)
             << "the run ended at step " << early->steps
@@ -239,7 +239,7 @@ bool IsRunFinished(const Summary& summary, const v1::RunConfig& run) {
   return run.num_epochs() <= summary.epochs.value_or(run.num_epochs());
 }
 
-std::optional<Summary> EndBeforeThis(const v1::RunConfig& run) {
+std::optional<Summary> SummaryOfEarlierEnd(const v1::RunConfig& run) {
   std::optional<Summary> summary = SummaryIfOver(run.out());
   const bool is_early =
       summary.has_value() && summary->status == "finished" && !IsRunFinished(*summary, run);

@@ -29,7 +29,7 @@ bool IsRunFinished(const Summary& summary, const v1::RunConfig& run);
 
 // Returns the summary of the run in `run.out()` if it ended before the end that `run` asks for and
 // no later start has resumed it: the run waits to be resumed.
-std::optional<Summary> EndBeforeThis(const v1::RunConfig& run);
+std::optional<Summary> SummaryOfEarlierEnd(const v1::RunConfig& run);
 
 }  // namespace shoal
 

@@ -50,7 +50,7 @@ TEST(IsRunFinishedTest, NotOneThatStoppedOrFailed) {
   }
 }
 
-TEST(EndBeforeThisTest, NotWhileALaterStartIsUnderWay) {
+TEST(SummaryOfEarlierEndTest, NotWhileALaterStartIsUnderWay) {
   const std::string directory = ::testing::TempDir() + "/resumed";
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   ASSERT_TRUE(RemoveTree(*files, directory).ok());
@@ -60,12 +60,12 @@ TEST(EndBeforeThisTest, NotWhileALaterStartIsUnderWay) {
   run.set_out(directory);
   run.set_max_steps(6000);
   run.set_num_epochs(100);
-  ASSERT_TRUE(EndBeforeThis(run).has_value());
-  EXPECT_EQ(EndBeforeThis(run)->steps, 200);
+  ASSERT_TRUE(SummaryOfEarlierEnd(run).has_value());
+  EXPECT_EQ(SummaryOfEarlierEnd(run)->steps, 200);
   ASSERT_TRUE(WriteAtomically(*files, directory + "/cluster.textproto", "").ok());
   const timespec past[2] = {{1000, 0}, {1000, 0}};
   ASSERT_EQ(utimensat(AT_FDCWD, (directory + "/summary.json").c_str(), past, 0), 0);
-  EXPECT_FALSE(EndBeforeThis(run).has_value()) << "it was resumed";
+  EXPECT_FALSE(SummaryOfEarlierEnd(run).has_value()) << "it was resumed";
 }
 
 // A finished run with one checkpoint, on a disk that fails on command.
