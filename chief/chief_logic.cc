@@ -72,7 +72,7 @@ std::optional<absl::StatusOr<v1::RegisterTaskResponse>> ChiefLogic::Registration
     taken_ = answer.status();
     holder_ = session.LastContact(task);
   }
-  if (is_gone_()) return Finish(absl::CancelledError("the caller waits no more"));
+  if (is_gone_()) return Finish(absl::CancelledError("the caller has disconnected"));
   if (session.LastContact(task) != holder_) return Finish(session.Register(session_now, request_));
   if (logic_->closing_) return Finish(taken_);
   // The holder may be dead: its lease decides, however long this chief has given it.

@@ -18,12 +18,13 @@ namespace shoal {
 // A shard file of a checkpoint has either all keys of this ps's tables (a base) or only the keys
 // that changed since the file before it (a link). This class remembers the chain (base, link, link,
 // ...) that the next shard file of this ps can continue. A new base is written when the changes
-// exceed half of the base's keys, when the chain has checkpoint.keep links after its base, or when
-// the base has no keys, as that of a ps without tables. Not thread-safe.
+// exceed half of the base's keys, when the chain has checkpoint.keep links after its base (or 8, if
+// that is less), or when the base has no keys, as that of a ps without tables. Not thread-safe.
 //
-// Only the shard that was written last may become the newest link: every checkpoint that is
-// published after it names the whole chain, which keeps the chain's files alive. No later
-// checkpoint needs to name a shard that was written before the last one.
+// Only the shard that was written last can become the newest link, once its checkpoint is
+// published. The shards that follow continue it, so their checkpoints name the whole chain, and
+// files that a checkpoint names are not deleted. A shard that was followed before its checkpoint
+// was published is named by this checkpoint alone, so its file may be deleted with it.
 class RowsBase {
  public:
   // The form of a shard: `bases` is the chain of shards that it continues, empty if the shard has

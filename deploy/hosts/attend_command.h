@@ -3,11 +3,14 @@
 //
 // It writes lines to standard output, which ssh carries to `shoal reach`. Each is preceded by an
 // empty line, because a login shell may have printed something without an end of line.
-//   shoal-attend hello N            it runs; N: the version of these lines
+//   shoal-attend hello N            `shoal attend` runs; N is the version of these lines
 //   shoal-attend address HOST:PORT  the task serves there
-//   shoal-attend refused TEXT       this host does not fit; ends
-//   shoal-attend exit N             the task ended, or its files cannot be read now (138); ends
-//   shoal-attend signal N           the same, of a signal
+//   shoal-attend refused TEXT       this host cannot run the task
+//   shoal-attend exit N             the task ended with this exit code; 138 also if its files
+//   cannot
+//                                   be read now
+//   shoal-attend signal N           signal N ended the task
+// `shoal attend` ends after each of the last three.
 // It reads characters from standard input: '.' means that the launcher is alive (every 2 s), 'k'
 // ends the task now. If the input ends, or is silent for --patience seconds, the launcher is lost.
 // Then a chief is asked to stop, which makes a checkpoint; other tasks have --grace seconds to end

@@ -16,7 +16,7 @@ absl::Status GetFailure(const v1::RunState& state) {
     return absl::CancelledError(state.message());
   }
   if (state.phase() != v1::RunState::PHASE_FAILED) return absl::OkStatus();
-  // OK is what a chief that says nothing says.
+  // The field is 0, which is kOk, if the chief has not set it.
   return absl::Status(code == absl::StatusCode::kOk ? absl::StatusCode::kFailedPrecondition : code,
                       state.message());
 }

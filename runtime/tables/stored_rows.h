@@ -25,8 +25,8 @@ class BucketCut;
 // `mutex` while it does, because cuts read them on other threads. Without the mutex only the owner
 // may read.
 //
-// The stamp of a key is one more than the version of the bucket that the newest update that touched
-// the key has made. A key with a row and a counted one become idle alike.
+// A key's stamp is 1 + the bucket version that its newest update made. Keys with a row and counted
+// keys become idle by the same rule.
 struct StoredRows {
   StoredRows(std::shared_ptr<SlabPool> pool, uint32_t idle_updates);
   StoredRows(const StoredRows&) = delete;

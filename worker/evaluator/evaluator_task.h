@@ -15,10 +15,10 @@ namespace shoal {
 
 // Evaluates the newest valid checkpoint of the run in `options.run.out()` on the test split, then
 // the one that is the newest by then, and so on, and appends the results to an EvaluationLog. It
-// reads the run's files and writes none of them. It waits for a run that has not begun, and through
-// its pauses. Returns OK when the run has finished and its last checkpoint is evaluated, CANCELLED
-// when this task is asked to stop, UNAVAILABLE when there was no sign of the run for
-// cluster.wait_seconds.
+// reads the run's files and writes none of them. It waits for a run that has not begun, and for a
+// stopped run until it is resumed. Returns OK when the run has finished and its last checkpoint is
+// evaluated, CANCELLED when this task is asked to stop, UNAVAILABLE when there was no sign of the
+// run for cluster.wait_seconds and neither a launcher nor a chief holds its directory.
 absl::Status RunEvaluator(const TaskOptions& options, const ModelFactory& model);
 // The same with the model of the run file.
 absl::Status RunEvaluator(const TaskOptions& options);

@@ -1,4 +1,4 @@
-// Decides how long an evaluator waits for a run, and when it logs that.
+// Decides how long an evaluator waits for a run, and when it logs that it waits.
 #ifndef SHOAL_WORKER_EVALUATOR_RUN_WATCH_H_
 #define SHOAL_WORKER_EVALUATOR_RUN_WATCH_H_
 
@@ -20,7 +20,7 @@ std::string SignOfRun(FileSystem* file_system, const std::string& directory);
 class RunWatch {
  public:
   // A wait ends when `patience` has passed without a sign of the run, unless a process holds the
-  // run then: `is_held` returns that, and is called only at such times.
+  // run's directory then. `is_held` returns whether one does; it is called only at such times.
   RunWatch(absl::Time now, absl::Duration patience, std::function<bool()> is_held);
 
   // Called again and again while the evaluator waits for `what`, such as "the first checkpoint of

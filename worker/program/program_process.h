@@ -27,7 +27,8 @@ namespace shoal {
 class ProgramProcess : public ProgramChannel {
  public:
   struct Options {
-    std::vector<std::string> args;  // args[0] is the program, searched in PATH without a slash.
+    // args[0] is the program. A name without a slash is searched in PATH.
+    std::vector<std::string> args;
     // Receive what it writes to standard output and to standard error; empty: this process's
     // standard error does.
     std::string output_file;

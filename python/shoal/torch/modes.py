@@ -11,7 +11,7 @@ from shoal.errors import ProgramError
 
 
 def check_training_modes(models: Mapping[str, nn.Module]) -> None:
-    """A model that is in eval mode now would train in it: no dropout, and statistics of batch norm that stay."""
+    """Raises ProgramError if a model is in eval mode: it would train without dropout and with fixed batch norm."""
     for prefix, model in models.items():
         owners = [m for m in model.modules() if any(p.requires_grad for p in m.parameters(recurse=False))]
         if owners and not any(module.training for module in [model, *owners]):
@@ -23,7 +23,7 @@ def check_training_modes(models: Mapping[str, nn.Module]) -> None:
 
 
 class Modes:
-    """Those that the modules have now are those of training batches."""
+    """Remembers the modes that the modules have now: training batches use these, and evaluations use eval mode."""
 
     def __init__(self, models: Mapping[str, nn.Module]) -> None:
         self._modules = [(p + n, m, m.training) for p, model in models.items() for n, m in model.named_modules()]
@@ -39,7 +39,7 @@ class Modes:
             module.training = mode
 
     def check_evaluation(self) -> None:
-        """Dropout alone may train, as for estimates of uncertainty, which model.train() is not."""
+        """Raises ProgramError if a module other than dropout trains; dropout may, for estimates of uncertainty."""
         for path, module, _ in self._modules:
             if module.training and not isinstance(module, _DropoutNd):
                 name = f"the module {path}" if path else "the model"
