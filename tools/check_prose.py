@@ -5,8 +5,7 @@ usage: tools/check_prose.py [--counts] [FILE...]
 Checks the openings of all sentences: of comments in C++ sources, protos, Python (with docstrings), shell scripts, BUILD files, yaml
 and text protos, of texts in C++ and Python that is not a test (logs, errors, help), of pages, and of names of tests. It checks the
 phrases in all these. In C++ it also finds a comment behind the last part of a statement that the comment has broken into two lines.
-If no files are named, it checks all tracked ones. --counts prints counts per folder only. Exits with 1 if a comment that EXCEPTIONS
-does not name has a bad opening, or if anything else is found.
+If no files are named, it checks all tracked ones. --counts prints counts per folder only. Exits with 1 if anything is found.
 """
 import ast
 import collections
@@ -15,11 +14,6 @@ import re
 import subprocess
 import sys
 
-# Comments that may stay as they are, as "PATH: TEXT". This list only becomes shorter.
-EXCEPTIONS = frozenset((
-    "python/shoal/optimizers.py: How the learning rate changes. All schedules count updates, not epochs; warmup_steps is linear from 0.",
-    "python/shoal/torch/trainer.py: For programs that had an optimizer; gradients are cleared by step().",
-))
 # A comment that begins with one of these has no subject and verb of its own at the start.
 OPENINGS = frozenset("""Of Who Whom Whose Whoever What Whatever Which Whether With Without By As To Until Till Nobody Likewise Nor
     Neither Among Beside Besides Between Behind Beyond Below Above Under Upon Into Onto From Than That Where Whereas Wherever
@@ -57,8 +51,6 @@ PHRASES = {
 }
 # Pages that are not rewritten: decisions and measurements of their time.
 RECORDS = ("docs/decisions/", "tests/benchmark/RESULTS.md", "tests/chaos/RESULTS.md")
-# Pages that still have such openings. This list only becomes shorter.
-PAGES_WITH_OPENINGS = ("docs/python.md",)
 # They have the phrases themselves.
 THESE = ("tools/check_prose.py", "tools/check_prose_test.py")
 
@@ -157,8 +149,6 @@ def page_sentences(source):
 
 
 def bad_page_openings(path):
-    if path in PAGES_WITH_OPENINGS:
-        return []
     return [(path, number, sentence) for number, sentence in page_sentences(pathlib.Path(path).read_text())
             if is_headless(sentence, PAGE_CLAUSES)]
 
@@ -185,7 +175,7 @@ def bad_openings(path):
     found, total = [], 0
     for number, comment in comments_of(path, source):
         total += 1
-        if has_bad_opening(comment) and f"{path}: {comment}" not in EXCEPTIONS:
+        if has_bad_opening(comment):
             found.append((path, number, comment))
     if not re.search("_test|tests?/", path):
         found += [(path, number, text) for number, text in texts_of(path, source) if is_headless_text(text)]

@@ -23,7 +23,7 @@ def _text(value: object) -> str:
 
 @dataclass(frozen=True)
 class Schedule:
-    """How the learning rate changes. All schedules count updates, not epochs; warmup_steps is linear from 0."""
+    """Changes the learning rate. It counts updates, not epochs; in the first warmup_steps the rate rises linearly."""
 
     kind: ClassVar[str] = ""
 
@@ -46,7 +46,7 @@ class Constant(Schedule):
 
 @dataclass(frozen=True)
 class Step(Schedule):
-    """learning_rate * value[i] from boundary[i] on."""
+    """The learning rate is learning_rate * value[i] from update boundary[i] on."""
 
     kind: ClassVar[str] = "step"
     boundary: Sequence[int] = ()
