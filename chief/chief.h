@@ -150,7 +150,8 @@ class Chief {
   void PokeAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Drive();
   void DispatchCommands() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Keeps those that have to wait until the publisher has removed void checkpoints.
+  // Writes the records, and keeps those that have to wait until the publisher has removed void
+  // checkpoints.
   void RecordAll(std::vector<SessionRecord> records);
   void GiveUpOnPublisher(const CutGivenUp& given_up);
   void DiscardOnPublisher(const CheckpointsVoid& discard);

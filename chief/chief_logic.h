@@ -156,8 +156,8 @@ class ChiefLogic {
 
  private:
   void FenceIfAborted(const absl::Status& status);
-  // Returns whether the workers must not receive the end of the run yet: what their compute
-  // programs do then may begin with the exported model.
+  // Returns whether the workers must not receive the end of the run yet: the code that their
+  // compute programs run after the end may load the exported model.
   bool must_export_first() const;
   // Returns the time on the session's clock.
   absl::Time At(absl::Time now);

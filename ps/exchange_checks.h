@@ -25,7 +25,7 @@ absl::Status CheckPushes(const v1::ExchangeRequest& request, const ParameterShar
                          const ParameterShard::Access& access, std::vector<uint32_t>* slices);
 
 // Fills `*slices` with the pulled slices. INVALID_ARGUMENT if one is not of this shard, is a bucket
-// that is pulled without keys, or the values of all have more than `max_bytes`.
+// that is pulled without keys, or their values together have more than `max_bytes`.
 absl::Status CheckPulls(const v1::ExchangeRequest& request, const ParameterShard& shard,
                         const ParameterShard::Access& access, size_t max_bytes,
                         std::vector<uint32_t>* slices);

@@ -33,13 +33,13 @@ class ParameterServiceImpl {
     // Called when the lineage of `request` is about to be served from `store`.
     std::function<void(const v1::LoadSlicesRequest& request, const PartitionedStore& store)>
         on_load;
-    // Called before that with what the ps needs, without the rows of tables, and may use. Its error
-    // ends the load. May be null.
+    // Called before on_load with the memory that the ps needs, without the rows of tables, and the
+    // memory that it may use. Its error ends the load. May be null.
     std::function<absl::Status(const v1::LoadSlicesRequest& request, const MemoryNeed& need,
                                const MemoryBounds& bounds)>
         on_memory;
-    // Called when the chief requests a cut that no slice has passed yet, or that is made at once.
-    // The shard's lock is held, as for on_load.
+    // Called for each request of a cut, before the slices get the request. All locks of the shard
+    // are held.
     std::function<void(uint64_t version)> on_cut_asked;
     std::function<void(const absl::Status& run_failed)> on_finish;
   };

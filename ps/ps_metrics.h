@@ -31,8 +31,9 @@ struct PsMetrics {
   MetricGauge step;  // The newest version of any slice of this ps.
 };
 
+// Adds the metrics of the ps with this index to the page.
 void CollectPs(const PsMetrics& metrics, uint32_t index, MetricPage* page);
-// The same for the tables of this ps and its memory.
+// Adds the figures of the ps's memory and of the tables in it.
 void CollectTables(const v1::PsMemory& memory, MetricPage* page);
 
 }  // namespace shoal

@@ -50,7 +50,7 @@ class ShardCheckpointer {
   // stops after the tensor that it is writing. Returns UNKNOWN if it still holds them after
   // `longest`, because the disk is slow or hangs.
   absl::Status AwaitRows(absl::Duration longest);
-  // The same, and starts another lineage.
+  // Does what EndLineage does, and starts another lineage.
   void StartLineage(SnapshotLineage lineage);
   // See SnapshotQueue.
   void Ask(uint64_t version);

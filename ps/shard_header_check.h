@@ -12,12 +12,12 @@
 
 namespace shoal {
 
-// About the bytes of the header of a ps's shard, which names all tensors in it.
+// The approximate size of the header of a ps's shard, which names all tensors in the shard.
 struct ShardHeaderNeed {
   uint64_t num_buckets = 0;   // buckets of tables that the ps has
-  uint64_t bucket_bytes = 0;  // for them, when each of them has rows
+  uint64_t bucket_bytes = 0;  // bytes of the header for all buckets, if each of them has rows
   uint64_t num_slices = 0;    // slices of dense variables that the ps has
-  uint64_t slice_bytes = 0;   // for them
+  uint64_t slice_bytes = 0;   // bytes of the header for all of these slices
 };
 
 // Computes the need of `store`, which may not be loaded yet. `variables` are those of its table. In

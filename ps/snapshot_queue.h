@@ -56,7 +56,7 @@ class SnapshotQueue {
   // Returns what is to be written now, nothing while the previous snapshot is not finished. The
   // caller then calls OnWritten.
   std::optional<Work> TakeWork(absl::Time now);
-  // When TakeWork will have work, if nothing else happens.
+  // Returns the time at which TakeWork will have work, if nothing else happens.
   absl::Time work_time() const;
   // Work has been written, or has failed with `status`. For a shard, `report` describes the file.
   // A shard that failed is reported, except that of the run's last version: the run needs it, so it
@@ -75,7 +75,7 @@ class SnapshotQueue {
   // Returns the report to send now, whose identity has only the lineage. The caller then calls
   // OnReported.
   std::optional<v1::ReportShardRequest> TakeReport(absl::Time now);
-  // When TakeReport will have a report, if nothing else happens.
+  // Returns the time at which TakeReport will have a report, if nothing else happens.
   absl::Time report_time() const;
   // Takes the result of sending `report`. If the chief itself did not answer, the report is sent
   // again until the lineage ends.

@@ -29,8 +29,9 @@ uint64_t SumBytes(absl::Span<const TableUse> tables);
 absl::Status CheckTables(const MemoryNeed& need, absl::Span<const TableUse> tables,
                          const MemoryBounds& bounds, bool are_all = true);
 
-// Gives the contents of another source, and ends a load whose rows have become too many: a ps that
-// has loaded more than its machine holds cannot refuse it any more. For one thread at a time.
+// Passes on the contents of another source, and ends the load as soon as `check` returns an error.
+// So a ps whose rows need too much memory refuses the load before the machine runs out of it. One
+// thread at a time may use the object.
 class BoundedSlices : public SliceSource {
  public:
   // `source` must outlive the object. `check` is called before each bucket, and its error ends the

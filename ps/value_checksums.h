@@ -12,10 +12,11 @@
 
 namespace shoal {
 
-// Checksums of the values that are pulled now: many workers pull the same ones. Thread-safe.
+// Keeps the checksums of the values that are pulled now, because many workers pull the same values.
+// Thread-safe.
 class ValueChecksums {
  public:
-  // `answer` has the value of a slice in this lineage.
+  // Returns the CRC32C of the value in `answer`, which is that of the slice in this lineage.
   uint32_t Of(uint32_t slice, uint64_t lineage, const PullAnswer& answer)
       ABSL_LOCKS_EXCLUDED(mutex_) {
     {

@@ -11,8 +11,8 @@
 namespace shoal {
 
 // Adds the state of the worker's links to the ps (indexed by ps) to its heartbeats: the ps that
-// have not answered for 3 s, and whether all ps have answered. If `links` is empty because the
-// worker has no view yet, the heartbeats name no ps and report that not all have answered.
+// have not answered for 3 s, and whether all ps have answered. If `links` is empty, as
+// before the worker's first view, the heartbeats name no ps and report that not all have answered.
 void AddLinks(const std::vector<RemoteExchanges::Link>& links, absl::Time now,
               ChiefSession::Activity* activity);
 

@@ -12,7 +12,7 @@ struct WorkerMetrics {
   MetricCounter batches;
   MetricCounter examples;
   MetricHistogram step_seconds{BoundsOfSeconds()};  // Per batch: read, computed, pushes started.
-  // The part of it until the batch's examples were read.
+  // The part of step_seconds until the batch's examples were read.
   MetricHistogram read_seconds{BoundsOfSeconds()};
   // Waiting between batches, for values and for other workers.
   MetricHistogram barrier_seconds{BoundsOfSeconds()};

@@ -29,8 +29,8 @@ class EvaluationLedger {
   // Returns false if the block does not exist. A repeated block changes nothing.
   bool Add(uint64_t version, uint64_t block, const EvaluationSums& sums);
 
-  // Returns the sums of the whole split once all blocks of the version have been reported. Metrics
-  // with a histogram have their sum and weight there.
+  // Returns the sums of the whole split once all blocks of the version have been reported. The sum
+  // and the weight of a metric with a histogram are computed from the histogram.
   std::optional<EvaluationSums> Total(uint64_t version) const;
 
   // Returns the number of blocks of the version that have not been reported yet.

@@ -74,9 +74,11 @@ class AsyncMode : public TrainingMode {
   AsyncMode(SessionContext* context, BadBatches* bad_batches, const AsyncSession::Options& options);
 
   void TakeLines();
-  // Returns whether metrics.jsonl has the lines of all that the cut contains.
+  // Returns whether metrics.jsonl has the lines of all updates that the cut contains, or the cut
+  // does not wait for them any longer.
   bool LinesOfCutAreWritten(absl::Time now);
-  // Names the worker that the others may not leave behind (sync.clock_bound).
+  // Notes from time to time which worker gets no batches because of sync.clock_bound, and for which
+  // slow worker it waits.
   void NoteSlowWorker(absl::Time now);
 
   SessionContext& context_;
@@ -85,7 +87,7 @@ class AsyncMode : public TrainingMode {
   AsyncReloads reloads_;
   bool final_cut_has_failed_ = false;  // A final cut failed since the last call of Advance.
   absl::Time next_cut_ = absl::InfinitePast();
-  // When a cut that has all shards stops waiting for its lines.
+  // The time at which a cut that has all shards stops waiting for its lines.
   absl::Time lines_deadline_ = absl::InfiniteFuture();
   std::optional<uint32_t> slowest_;
   absl::Time slow_note_ = absl::InfiniteFuture();  // When the next note of it is due.

@@ -11,7 +11,7 @@
 namespace shoal {
 
 // In asynchronous training a lost ps alone loads the last checkpoint while the others train. Before
-// it serves, the chief asks it which batches it has; what it lacks is computed again.
+// it serves, the chief asks it which batches it has; the batches that it lacks are computed again.
 class AsyncReloads : public PsReloads {
  public:
   // Both are borrowed.

@@ -81,7 +81,7 @@ class AsyncSession {
   void WantCut() { cut_is_wanted_ = true; }
   // Begins a cut if one is due, and returns its name. `stopping`: the run ends with it.
   std::optional<uint64_t> BeginCut(bool stopping);
-  // Returns the name of the next cut if it began now.
+  // Returns the name that a cut would get if it began now.
   uint64_t NextCutName() const;
   struct Cut {
     uint64_t name = 0;

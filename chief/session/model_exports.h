@@ -41,13 +41,14 @@ class ModelExports {
   // Takes the result of a ModelExport from the driver. Returns false if the export has to be
   // requested again.
   bool OnExported(const ModelExport& made, const absl::Status& status);
-  // Returns whether the run is over and its last checkpoint has no model.safetensors yet.
+  // Returns whether the run is done and the export of its last checkpoint is not requested yet.
   bool is_pending() const { return IsLastMissing(exported_); }
-  // Returns the same as is_pending, until the driver has made the file or has failed to.
+  // Returns whether the run is done and the driver has neither made that export nor failed to.
   bool is_under_way() const { return IsLastMissing(made_); }
 
  private:
-  // Returns whether the run is over and `newest` is not the directory of its last checkpoint.
+  // Returns whether the run is done, exports models, and `newest` is not the directory of its last
+  // checkpoint.
   bool IsLastMissing(const std::string& newest) const;
   bool MayBecomeComplete(absl::Time now, const std::vector<uint32_t>& missing) const;
 

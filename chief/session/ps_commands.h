@@ -28,8 +28,9 @@ class PsCommands {
   // Returns the commands to send now: new ones, and those that were not answered in time.
   std::vector<PsCommand> Take(absl::Time now);
 
-  // Make a command due again earlier than after a lost answer, if it is still needed then: one that
-  // did not reach the ps, or a load that failed and may succeed later.
+  // The command did not reach the ps (OnUndelivered), or it is a load that failed and may succeed
+  // later (OnLoadFailed). Both make the command due again, if it is still needed then, and sooner
+  // than after a lost answer.
   void OnUndelivered(absl::Time now, const PsCommand& command);
   void OnLoadFailed(absl::Time now, const PsCommand& command);
 

@@ -37,7 +37,7 @@ class Roster {
     TaskId task;
     uint64_t incarnation = 0;
   };
-  // Takes their places from tasks whose leases have ended, that compute one batch for too long, or
+  // Takes away the places of tasks whose leases have ended, that compute one batch for too long, or
   // that cannot reach each other, and returns these tasks.
   std::vector<Lost> TakePlacesOfLost(absl::Time now);
 

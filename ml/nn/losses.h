@@ -1,5 +1,5 @@
-// Losses. Each function computes a scalar, the mean over the batch, adds it to the collection
-// kLosses and returns it.
+// Losses. Each function Add...Loss computes a scalar, the mean over the batch, adds it to the
+// collection kLosses and returns it.
 #ifndef SHOAL_ML_NN_LOSSES_H_
 #define SHOAL_ML_NN_LOSSES_H_
 

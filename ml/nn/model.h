@@ -37,8 +37,8 @@ struct FieldPlaceholders {
   Output weights;  // float32 [capacity]; only of fields with weights
 };
 
-// Returns the placeholders of the field with this name among those of a batch; none is valid if
-// there is no such field.
+// Returns the placeholders of the field with this name among those of a batch. If there is no such
+// field, all four outputs are invalid.
 FieldPlaceholders FindField(const std::vector<FieldSpec>& fields, absl::Span<const Output> batch,
                             absl::string_view name);
 

@@ -19,11 +19,11 @@ class ModelConfig;
 }
 
 // Makes the model that the config names or describes. It learns the first target of `fields`
-// (FirstTarget). Its first layer takes the first field of model.input or, without those, the first
-// dense input field, which is one of numbers if the model has features, that is, takes columns of
-// ids through the tables of the run. The function builds the model once to check that it fits;
-// InvalidArgument names the field of the config or the layer, and the problem. `metrics` are names
-// as ParseMetric knows them.
+// (FirstTarget). Its first layer takes the first field of model.input. If model.input is empty, it
+// takes the first dense input field; in a model with features, which are columns of ids that it
+// reads through tables, the first dense input field of floating-point numbers. The function builds
+// the model once to check that it fits; InvalidArgument names the field of the config or the layer,
+// and the problem. `metrics` are names as ParseMetric knows them.
 absl::StatusOr<ModelFunction> MakeModel(const v1::ModelConfig& config,
                                         const std::vector<FieldSpec>& fields, int64_t classes,
                                         const std::vector<std::string>& metrics = {},

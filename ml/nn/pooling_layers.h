@@ -16,7 +16,7 @@ Output MaxPool(GraphBuilder& builder, Output images, const PoolOptions& options)
 // Computes the mean over the pixels of the window that are inside the image.
 Output AveragePool(GraphBuilder& builder, Output images, const PoolOptions& options);
 
-// Compute the mean, or the largest, of each channel's pixels: [batch, channels].
+// Compute the mean, or the maximum, of each channel's pixels: [batch, channels].
 Output GlobalAveragePool(GraphBuilder& builder, Output images);
 Output GlobalMaxPool(GraphBuilder& builder, Output images);
 

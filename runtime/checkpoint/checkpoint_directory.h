@@ -36,7 +36,7 @@ struct CheckpointName {
   }
 };
 
-// Returns the error for a --step without a checkpoint, which lists the steps of those there are.
+// Returns the error for a --step without a checkpoint. It lists the steps that have one.
 absl::Status NoCheckpointOfStep(uint64_t step, const std::vector<CheckpointName>& names);
 
 // All checkpoints of a run, in one directory. The chief uses this class; ps only write into the

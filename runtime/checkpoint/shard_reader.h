@@ -46,8 +46,9 @@ class ShardReader {
   // Keyed by slice (names without slot).
   const std::map<SliceName, SavedSliceState>& states() const { return states_; }
 
-  // If the rows of all buckets are those that changed since another shard: that shard is the last
-  // one. Each of them has what changed since the one before it, and the first has all rows.
+  // Returns the shards whose rows this one continues; none if it has all rows of its buckets. The
+  // first of them has all rows, each later one has the rows that changed since the one before it,
+  // and this shard has the rows that changed since the last one.
   const std::vector<ShardBase>& bases() const { return bases_; }
 
   // Reads elements [first, first + out.size()) of an entry of this shard, which has floats.

@@ -46,8 +46,8 @@ class ExchangeAttempts {
 
   enum class Parking {
     kNever,     // The ps answers the request at once.
-    kOptional,  // The ps may park the request. Another one would be answered at once: the
-                // contributions without the pulls, or a question for room that does not wait.
+    kOptional,  // The ps may park the request. FillRequest can also make one that the ps answers at
+                // once: the contributions without the pulls, or a question for room without a wait.
     kAlways,    // The ps may park the request; only pulls are left.
   };
   // Returns what holds for the next request.

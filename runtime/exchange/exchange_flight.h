@@ -62,7 +62,8 @@ class RemoteExchanges::Flight : public BulkCall {
   uint64_t sends = 0;                    // Over all exchanges: names an attempt.
   bool cut_short = false;
   bool is_parked = false;  // The ps may park the call under way.
-  // kWaiting: its number among those that wait for a place among the calls to the ps; 0: another.
+  // kWaiting: the flight's number among those that wait for a place among the calls to the ps; 0:
+  // it waits for something else.
   uint64_t queued = 0;
   bool must_park = false;  // If queued: the call that it will start is one that the ps may park.
   absl::Time wake;

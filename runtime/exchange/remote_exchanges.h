@@ -60,8 +60,8 @@ class RemoteExchanges {
   void SetView(const StoreView& view);
 
   using Link = PsLinks::Link;
-  // Returns the links, indexed by ps of the view. Also asks each ps that has not answered for its
-  // versions, until it does.
+  // Returns the links, indexed by ps of the view. A ps that has not answered any call yet is also
+  // asked for its versions, again and again until it answers.
   std::vector<Link> CheckLinks();
 
   // Sends exchanges that have waited for long enough, ends those that are over, and destroys

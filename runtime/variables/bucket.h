@@ -46,8 +46,8 @@ struct BucketScratch {
 // Not thread-safe.
 class Bucket : public ContributionSum {
  public:
-  // The updater, `counts` and `scratch`, those of all buckets of the table, must outlive the
-  // bucket. `pool` is of updater->row_floats().
+  // All buckets of a table share `updater`, `counts` and `scratch`, which must outlive the bucket.
+  // The rows of `pool` have updater->row_floats() floats.
   Bucket(const TableUpdater* updater, std::shared_ptr<SlabPool> pool, TableCounts* counts,
          BucketScratch* scratch);
 

@@ -23,7 +23,7 @@ inline constexpr size_t kMostMetricNameBytes = 64;
 inline constexpr size_t kMostScoreCounts = 65536;
 
 // One metric: a sum and a weight or, for the kind AUC, a histogram from which FinishHistograms
-// computes them. A sum that is NaN makes every total NaN that it is added to.
+// computes them. A NaN sum makes every total NaN to which it is added.
 struct MetricSum {
   double sum = 0;
   double weight = 0;

@@ -36,8 +36,9 @@ class RowSets {
   // `is_evaluated`: they are those of a block of the test data.
   absl::Status CheckFits(const BatchKeys& keys, bool is_evaluated = false) const;
 
-  // Prepares the set for the batch with these keys; with null for no batch, so that pulls ask only
-  // for versions. The rows are in the set once every group of buckets has been pulled with pulls().
+  // Prepares the set for the batch with these keys. If `keys` is null, the set is for no batch, and
+  // pulls ask only for versions. The rows are in the set once every group of buckets has been
+  // pulled with pulls().
   void Prepare(uint32_t set, const BatchKeys* keys);
   // Returns whether the set was prepared for this batch.
   bool IsPreparedFor(uint32_t set, const BatchKeys& keys) const;
