@@ -1,5 +1,6 @@
-// The one place for the default of a run-file field: ResolveDefaults writes it into the run, and
-// `--help` prints it.
+// The defaults of run-file fields, which ResolveDefaults writes into the run and `--help` prints.
+// The defaults of update rules and schedules are in ml/optim (optimizer_options.h,
+// learning_rate_schedule.h), some of those of `data` in ml/data/data_defaults.h.
 #ifndef SHOAL_RUNTIME_CONFIG_DEFAULTS_H_
 #define SHOAL_RUNTIME_CONFIG_DEFAULTS_H_
 
@@ -14,7 +15,7 @@ namespace v1 {
 class RunConfig;
 }
 
-// Numbers of tasks that are used where neither the run file, nor flags, nor host lists say any.
+// Numbers of tasks that are used if neither the run file, nor flags, nor host lists give them.
 struct TaskCounts {
   uint32_t num_replicas = 1;
   uint32_t num_ps_tasks = 0;
@@ -25,7 +26,7 @@ inline constexpr TaskCounts kTrainTaskCounts{2, 2};
 // The slice size of a run whose first start was not given any. A run file keeps 0 until then.
 inline constexpr uint64_t kDefaultSliceBytes = 256 * 1024;
 
-// Learning rates of rules without one, and of adam and adamw.
+// The learning rate of a run that sets none: with most update rules, and with adam and adamw.
 inline constexpr double kDefaultLearningRate = 0.01;
 inline constexpr double kDefaultAdamLearningRate = 0.001;
 

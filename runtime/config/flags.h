@@ -113,8 +113,8 @@ struct CommandLine {
 // the nearest known one.
 absl::StatusOr<CommandLine> ParseCommandLine(FlagScope scope, absl::Span<const std::string> args);
 
-// Returns an error if a command that needs a run was given neither a run file nor what replaces it:
-// a model, or how long to train (the tasks that need no model).
+// For commands that need a run: returns an error unless the line gives a run file or something in
+// its place, which is a model, a compute program or the length of the training.
 absl::Status CheckRunGiven(const CommandLine& line);
 
 // Returns the help text of a scope's flags, by section, wrapped at 100 columns.

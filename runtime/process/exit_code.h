@@ -1,6 +1,6 @@
 // Exit codes are an interface for launchers and schedulers. 0 means done. 2, 64, 65 and 78 are
 // permanent: a restart cannot help. 1 is an error of unknown kind, after which the launcher
-// restarts the task within its limits. After 128 and above a restart helps.
+// restarts the task within its limits. After a code of 128 or above, a restart helps.
 #ifndef SHOAL_RUNTIME_PROCESS_EXIT_CODE_H_
 #define SHOAL_RUNTIME_PROCESS_EXIT_CODE_H_
 

@@ -32,8 +32,8 @@ class RunLock {
   static absl::StatusOr<RunLock> AcquireIfExists(const std::string& out, Holder holder,
                                                  absl::Duration patience = absl::ZeroDuration());
 
-  // Returns whether a process holds the lock now; true also if that cannot be seen. Only reads, and
-  // holds the lock itself for a moment, for which Acquire waits.
+  // Returns whether a process holds the lock now; true also if that cannot be seen. It writes
+  // nothing. To look, it holds the lock itself for a moment, and Acquire waits for that.
   static bool IsHeld(const std::string& out, Holder holder);
 
   // Returns the time in the lock's file since which it is held. The holder may have been killed

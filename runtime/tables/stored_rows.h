@@ -34,7 +34,7 @@ struct StoredRows {
 
   static constexpr uint32_t StampOf(uint64_t touched) { return static_cast<uint32_t>(touched + 1); }
   static uint32_t TouchedOf(uint32_t stamp) { return stamp - 1; }
-  // Returns whether a key with this stamp, its row or its count, has expired at the version.
+  // Returns whether the row, or the count, of a key with this stamp has expired at the version.
   bool IsIdle(uint32_t stamp, uint64_t version) const {
     return idle_updates > 0 && version > uint64_t{TouchedOf(stamp)} + idle_updates;
   }

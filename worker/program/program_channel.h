@@ -15,7 +15,7 @@ struct ProgramEnd {
   bool was_killed = false;  // It had not ended by the deadline of End, which killed it.
 };
 
-// The connection to a compute program and to its end. Not thread-safe.
+// The connection to a compute program, which also tells how the program ends. Not thread-safe.
 class ProgramChannel {
  public:
   virtual ~ProgramChannel() = default;

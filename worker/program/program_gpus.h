@@ -25,10 +25,10 @@ std::vector<std::string> GpusHere(const FileSystem& file_system, const char* vis
                                   const std::string& devices = "/dev");
 
 // Returns the value of kVisibleGpus for the program of a worker that sees `gpus`. The workers of a
-// host take one each, and share them in turn if there are fewer. Nullopt if the program sees what
-// its worker sees: the worker is the run's only one (`num_workers`; 0: unknown), its launcher does
-// not number the workers of a host or shows each of them its own GPUs, or there is no choice. With
-// clone_on_cpu no program sees a GPU.
+// host take one each; if there are fewer GPUs than workers, several workers get the same one.
+// Nullopt if the program sees what its worker sees: the worker is the run's only one
+// (`num_workers`; 0: unknown), its launcher does not number the workers of a host or shows each of
+// them its own GPUs, or there is no choice. With clone_on_cpu no program sees a GPU.
 std::optional<std::string> GpusOfProgram(const v1::DeploymentOptions& deployment,
                                          const std::optional<LocalWorker>& worker,
                                          uint32_t num_workers, absl::Span<const std::string> gpus);
