@@ -20,10 +20,12 @@ struct ResumePoint {
 };
 
 // Returns the newest valid checkpoint if checkpoint.resume and the kind of training allow the run
-// to resume from it; none at a first start. NotFound: --resume=must without one. AlreadyExists:
-// --resume=never with one. FailedPrecondition: made by the other kind of training. DataLoss: there
-// are only damaged ones, which it names. Adds a line for each damaged one that is newer to
-// `rejected`.
+// to resume from it; none if the run has no checkpoint. Adds to `rejected` a line for each damaged
+// checkpoint that is newer. Errors are those of CheckpointDirectory::OpenLatestValid, such as
+// DataLoss if all checkpoints are damaged, and
+//   NotFound            --resume=must, and there is no checkpoint;
+//   AlreadyExists       --resume=never, and there is a checkpoint;
+//   FailedPrecondition  the checkpoint is of the other kind of training, synchronous or not.
 absl::StatusOr<std::optional<ResumePoint>> FindResumePoint(const v1::RunConfig& run,
                                                            CheckpointDirectory* checkpoints,
                                                            Checkpoint::Verify verify,

@@ -14,9 +14,9 @@
 
 namespace shoal {
 
-// Knows which tasks take part now, takes their places when they are silent, hang or cannot reach
-// each other, and publishes the result to all tasks: the view of the workers, the addresses of the
-// ps, and the tasks that the run waits for. Not thread-safe.
+// Knows which tasks take part now, takes away the places of tasks that are silent, hang or cannot
+// reach each other, and publishes the result to all tasks: the view of the workers, the addresses
+// of the ps, and the tasks that the run waits for. Not thread-safe.
 class Roster {
  public:
   explicit Roster(SessionContext* context) : context_(*context) {}

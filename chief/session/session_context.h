@@ -72,7 +72,8 @@ struct SessionContext {
   // Returns whether the run makes its last checkpoint, and no step will be completed before it.
   bool EndsWithoutSteps() const;
   // Ends the run with an error after a last checkpoint of what all ps have applied. Every error
-  // that strikes while all ps live ends the run here; the others call phases.Fail.
+  // that occurs while all ps live ends the run in this way; for other errors the parts of the
+  // session call phases.Fail.
   void EndAfterCheckpoint(const std::string& message,
                           absl::StatusCode code = absl::StatusCode::kFailedPrecondition,
                           bool unless_trained = false);

@@ -19,8 +19,8 @@
 namespace shoal {
 
 // Synchronous training: slices apply steps by themselves and make cuts at the same version. A step
-// counts when the ps with the report slice has reported it. When a ps loses its variables, all go
-// back to the last checkpoint and compute the same steps again. Not thread-safe.
+// counts when the ps with the report slice has reported it. When a ps loses its variables, all ps
+// go back to the last checkpoint and compute the same steps again. Not thread-safe.
 class SyncMode : public TrainingMode {
  public:
   // Both are borrowed. The run has its plan, and resumes from the durable version.
