@@ -6,7 +6,7 @@
 //   shoal-attend hello N            `shoal attend` runs; N is the version of these lines
 //   shoal-attend address HOST:PORT  the task serves there
 //   shoal-attend refused TEXT       this host cannot run the task
-//   shoal-attend exit N             the task ended with this code (138 also: its files cannot be read)
+//   shoal-attend exit N             the task ended with N; 138 also: its files are unreadable now
 //   shoal-attend signal N           signal N ended the task
 // `shoal attend` ends after each of the last three.
 // It reads characters from standard input: '.' means that the launcher is alive (every 2 s), 'k'

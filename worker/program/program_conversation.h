@@ -66,14 +66,12 @@ class ProgramConversation {
 
   // Takes bytes that the program sent, in pieces of any size. Calls on_final for each variable that
   // the program declares final. Errors end the conversation:
-  //   FailedPrecondition: a restart does not mend it. The program sent a permanent ERROR, or a
-  //   wrong
-  //                       message before it was ready, or an ERROR about its surroundings in its
-  //                       first start.
-  //   Internal:           a restart may mend it. The program sent a retryable ERROR, or a wrong
-  //                       message when it was ready.
-  //   Unavailable:        the program started before in this run and sent an ERROR about its
-  //                       surroundings.
+  //   FailedPrecondition: a restart does not mend it. The program sent a permanent ERROR, a wrong
+  //       message before it was ready, or an ERROR about its surroundings in its first start.
+  //   Internal: a restart may mend it. The program sent a retryable ERROR, or a wrong message when
+  //       it was ready.
+  //   Unavailable: the program has started before in this run, and sent an ERROR about its
+  //       surroundings.
   absl::Status Receive(absl::string_view bytes, absl::FunctionRef<void(uint32_t)> on_final);
 
   const std::string& implementation() const { return implementation_; }   // Set by HELLO.
