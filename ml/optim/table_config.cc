@@ -3,9 +3,12 @@
 #include <cmath>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
 
 #include "ml/optim/optimizer_config.h"
 #include "ml/optim/optimizer_options.h"
@@ -107,6 +110,18 @@ InitializerSpec RowInitializer(const v1::TableConfig& table) {
       break;
   }
   return UniformInitializer(-0.05, 0.05);
+}
+
+v1::TableConfig MergedTable(const v1::TableConfig& declared, const v1::TableConfig& entry) {
+  v1::TableConfig merged = declared;
+  std::vector<const google::protobuf::FieldDescriptor*> given;
+  entry.GetReflection()->ListFields(entry, &given);
+  for (const google::protobuf::FieldDescriptor* const field : given) {
+    merged.GetReflection()->ClearField(&merged, field);
+  }
+  merged.MergeFrom(entry);
+  merged.set_name(declared.name());
+  return merged;
 }
 
 absl::Status ValidateTableConfig(const v1::TableConfig& table) {

@@ -21,6 +21,11 @@ v1::OptimizerConfig RowOptimizer(const v1::TableConfig& table, const v1::Optimiz
 // Returns the distribution of the values of rows that were never trained.
 InitializerSpec RowInitializer(const v1::TableConfig& table);
 
+// Returns the table that a program declares with the settings of the run file's entry for it. A
+// field that the entry leaves unset is the program's; an optimizer, an initializer, an admission or
+// an expiry of the entry replaces the program's as a whole. The name stays that of `declared`.
+v1::TableConfig MergedTable(const v1::TableConfig& declared, const v1::TableConfig& entry);
+
 // Returns InvalidArgument, which names the field, if a field other than the name is out of range.
 absl::Status ValidateTableConfig(const v1::TableConfig& table);
 

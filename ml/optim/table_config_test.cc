@@ -76,6 +76,29 @@ TEST(TableConfigTest, SetFieldsReplaceDefaults) {
   }
 }
 
+TEST(TableConfigTest, AnEntryOfTheRunFileKeepsWhatItLeavesUnset) {
+  const v1::TableConfig declared = Table(
+      "optimizer { adam { learning_rate: 0.5 } l2: 0.25 } initializer { constant { value: 1 "
+      "} } admission { min_count: 3 } expiry { idle_updates: 9 } buckets: 8");
+  const auto merged = [&](const std::string& text) {
+    v1::TableConfig entry = Table(text);
+    entry.set_name("i*");
+    return MergedTable(declared, entry).SerializeAsString();
+  };
+  v1::TableConfig expected = declared;
+  EXPECT_EQ(merged(""), expected.SerializeAsString());
+  expected.set_buckets(512);
+  EXPECT_EQ(merged("buckets: 512"), expected.SerializeAsString());
+  expected = declared;
+  expected.mutable_expiry()->Clear();
+  EXPECT_EQ(merged("expiry {}"), expected.SerializeAsString()) << "0: never";
+  expected = declared;
+  expected.mutable_optimizer()->Clear();
+  expected.mutable_optimizer()->mutable_adam()->set_beta1(0.5);
+  EXPECT_EQ(merged("optimizer { adam { beta1: 0.5 } }"), expected.SerializeAsString())
+      << "neither the learning rate nor l2 is the program's";
+}
+
 TEST(TableConfigTest, AValueOutOfRangeIsNamed) {
   const std::pair<const char*, const char*> cases[] = {
       {"dim: 4097", "dim: must be 1 to 4096, is 4097"},

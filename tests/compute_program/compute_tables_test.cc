@@ -11,6 +11,7 @@
 
 #include "proto/v1/chief_service.pb.h"
 #include "proto/v1/run_config.pb.h"
+#include "proto/v1/variable.pb.h"
 #include "runtime/plan/slice_table.h"
 #include "runtime/variables/exchange_groups.h"
 #include "runtime/variables/row_payload.h"
@@ -220,6 +221,21 @@ TEST(ComputeTablesTest, TheRunFileHasTheLastWordOnItsTables) {
                         "says dim: 3"));
   EXPECT_THAT(std::string(with("user").status().message()),
               HasSubstr("settings of \"user\", but toy_program declares no such table"));
+}
+
+TEST(ComputeTablesTest, AnEntryOfTheRunFileKeepsTheSettingsThatItLeavesUnset) {
+  v1::RunConfig run = RunOf("tables_of_adam");
+  v1::TableConfig& entry = *run.add_table();
+  entry.set_name("item");
+  entry.set_dim(2);
+  entry.set_buckets(512);
+  const absl::StatusOr<v1::WorkerProgram> answer = AskProgram(run, false);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const v1::TableSpec& item = answer->model().variables(4).table();
+  EXPECT_EQ(item.buckets(), 512u);
+  EXPECT_EQ(item.min_count(), 3u);
+  EXPECT_TRUE(item.optimizer().has_adam());
+  EXPECT_EQ(item.optimizer().learning_rate(), 0.5);
 }
 
 }  // namespace

@@ -188,6 +188,16 @@ class ToyProgram {
     writer->Text("constant").U32(mode_ == "unknown_kind" ? 9 : 3).U32(1).U64(2);
   }
 
+  std::string DescribeTables() const {
+    if (!has_tables_) return "";
+    if (mode_ == "tables_named_bad") return "table { name: 'a/b' dim: 2 }";
+    if (mode_ == "tables_of_adam") {
+      return "table { name: 'item' dim: 2 optimizer { adam { learning_rate: 0.5 } } "
+             "admission { min_count: 3 } }";
+    }
+    return "table { name: 'item' dim: 2 }";
+  }
+
   void Declare() {
     {
       MessageWriter writer(ProgramMessage::kDeclare, &output_);
@@ -195,11 +205,7 @@ class ToyProgram {
       writer.Text(mode_ == "other_settings" ? "out: '/tmp'" : "num_epochs: 2 batch_size: 24");
       DeclareMetrics(&writer);
       DeclareVariables(&writer);
-      if (!speaks_version_1_) {
-        writer.Text(!has_tables_                  ? ""
-                    : mode_ == "tables_named_bad" ? "table { name: 'a/b' dim: 2 }"
-                                                  : "table { name: 'item' dim: 2 }");
-      }
+      if (!speaks_version_1_) writer.Text(DescribeTables());
     }
     Send();
   }

@@ -14,6 +14,7 @@
 #include "base/status_macros.h"
 #include "ml/nn/feature_names.h"
 #include "ml/optim/all_finite.h"
+#include "ml/optim/table_config.h"
 #include "runtime/config/optimizer_groups.h"
 #include "runtime/process/child.h"
 #include "runtime/process/program_words.h"
@@ -170,8 +171,7 @@ absl::Status ExternalProgram::DeclareTables(const v1::RunConfig& run) {
   for (const v1::TableConfig& declared : tables) {
     v1::TableConfig table = declared;
     if (const v1::TableConfig* const entry = FindTable(run.table(), declared.name())) {
-      table = *entry;
-      table.set_name(declared.name());
+      table = MergedTable(declared, *entry);
     }
     if (table.dim() != declared.dim()) {
       return absl::InvalidArgumentError(

@@ -63,9 +63,9 @@ class ExternalProgram : public ReplicaProgram {
   // program does not notice. Call it before MakeReady.
   absl::Status Freeze(const v1::OptimizerConfig& optimizer);
 
-  // Declares the program's tables as variables behind the others. Entries of the run file for
-  // them come first; `run` is resolved. Call it once, before MakeReady. InvalidArgument names the
-  // entry that does not fit.
+  // Declares the program's tables as variables behind the others. Settings that the run file's
+  // entries for them have come first; `run` is resolved. Call it once, before MakeReady.
+  // InvalidArgument names the entry that does not fit.
   absl::Status DeclareTables(const v1::RunConfig& run);
 
   // Gives the program its memory and waits until it is ready to compute. The plans say which
