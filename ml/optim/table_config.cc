@@ -81,13 +81,21 @@ v1::OptimizerConfig RuleFrom(const v1::TableOptimizer& optimizer) {
 
 }  // namespace
 
-v1::OptimizerConfig RowOptimizer(const v1::TableConfig& table, const v1::OptimizerConfig& run) {
+v1::OptimizerConfig RowOptimizer(const v1::TableConfig& table, const v1::OptimizerConfig& run,
+                                 const v1::OptimizerGroup* group) {
   v1::OptimizerConfig config = RuleFrom(table.optimizer());
   ResolveRuleDefaults(&config);
   *config.mutable_schedule() = run.schedule();
-  if (!config.has_learning_rate()) {
-    config.set_learning_rate(run.learning_rate());
-  } else if (run.learning_rate() != 0) {
+  if (!config.has_learning_rate() && group != nullptr && group->has_learning_rate()) {
+    config.set_learning_rate(group->learning_rate());
+  }
+  bool is_run_rate = !config.has_learning_rate();
+  if (is_run_rate) config.set_learning_rate(run.learning_rate());
+  if (group != nullptr && group->has_learning_rate_multiplier()) {
+    config.set_learning_rate(config.learning_rate() * group->learning_rate_multiplier());
+    is_run_rate = false;
+  }
+  if (!is_run_rate && run.learning_rate() != 0) {
     config.mutable_schedule()->set_end(run.schedule().end() * config.learning_rate() /
                                        run.learning_rate());
   }

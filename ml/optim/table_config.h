@@ -10,13 +10,17 @@ namespace shoal {
 
 namespace v1 {
 class OptimizerConfig;
+class OptimizerGroup;
 class TableConfig;
 }  // namespace v1
 
 // Returns the optimizer of the table's rows in the form of a run's: the rule with its parameters,
 // the learning rate, and the schedule of the run, scaled by the ratio of both learning rates. The
-// rule is sgd, adagrad (whether or not it is row-wise), adam or ftrl; `run` is resolved.
-v1::OptimizerConfig RowOptimizer(const v1::TableConfig& table, const v1::OptimizerConfig& run);
+// rule is sgd, adagrad (whether or not it is row-wise), adam or ftrl; `run` is resolved. The
+// learning rate is that of the table's rule, else that of `group`, else the run's, times the
+// multiplier of `group`, which is the run's group that has the table and may be null.
+v1::OptimizerConfig RowOptimizer(const v1::TableConfig& table, const v1::OptimizerConfig& run,
+                                 const v1::OptimizerGroup* group);
 
 // Returns the distribution of the values of rows that were never trained.
 InitializerSpec RowInitializer(const v1::TableConfig& table);

@@ -27,11 +27,12 @@ v1::TableConfig Table(const std::string& text) {
 }
 
 // The run has the learning rate 0.1 and a schedule that ends at 0.01.
-v1::OptimizerConfig OptimizerOf(const std::string& table) {
+v1::OptimizerConfig OptimizerOf(const std::string& table,
+                                const v1::OptimizerGroup* group = nullptr) {
   v1::OptimizerConfig run;
   run.set_learning_rate(0.1);
   run.mutable_schedule()->set_end(0.01);
-  return RowOptimizer(Table(table), run);
+  return RowOptimizer(Table(table), run, group);
 }
 
 TEST(TableConfigTest, EveryRuleOfTheFileIsKnown) {
@@ -97,6 +98,26 @@ TEST(TableConfigTest, AnEntryOfTheRunFileKeepsWhatItLeavesUnset) {
   expected.mutable_optimizer()->mutable_adam()->set_beta1(0.5);
   EXPECT_EQ(merged("optimizer { adam { beta1: 0.5 } }"), expected.SerializeAsString())
       << "neither the learning rate nor l2 is the program's";
+}
+
+TEST(TableConfigTest, AGroupSetsOrScalesTheLearningRate) {
+  const std::string own = "optimizer { sgd { learning_rate: 0.5 } }";
+  v1::OptimizerGroup group;
+  EXPECT_EQ(OptimizerOf("", &group).learning_rate(), 0.1);
+  EXPECT_EQ(OptimizerOf("", &group).schedule().end(), 0.01);
+  group.set_learning_rate(0.25);
+  EXPECT_EQ(OptimizerOf("", &group).learning_rate(), 0.25);
+  EXPECT_DOUBLE_EQ(OptimizerOf("", &group).schedule().end(), 0.025);
+  EXPECT_EQ(OptimizerOf(own, &group).learning_rate(), 0.5) << "the table's own comes first";
+  group.clear_learning_rate();
+  group.set_learning_rate_multiplier(0.5);
+  EXPECT_EQ(OptimizerOf("", &group).learning_rate(), 0.05);
+  EXPECT_DOUBLE_EQ(OptimizerOf("", &group).schedule().end(), 0.005);
+  EXPECT_EQ(OptimizerOf(own, &group).learning_rate(), 0.25);
+  EXPECT_DOUBLE_EQ(OptimizerOf(own, &group).schedule().end(), 0.025);
+  group.set_learning_rate_multiplier(0);
+  EXPECT_EQ(OptimizerOf(own, &group).learning_rate(), 0);
+  EXPECT_EQ(OptimizerOf(own, &group).schedule().end(), 0);
 }
 
 TEST(TableConfigTest, AValueOutOfRangeIsNamed) {

@@ -169,10 +169,8 @@ absl::Status ExternalProgram::DeclareTables(const v1::RunConfig& run) {
                                                    " declares no such table; drop the entry"));
   }
   for (const v1::TableConfig& declared : tables) {
-    v1::TableConfig table = declared;
-    if (const v1::TableConfig* const entry = FindTable(run.table(), declared.name())) {
-      table = MergedTable(declared, *entry);
-    }
+    const v1::TableConfig* const entry = FindTable(run.table(), declared.name());
+    const v1::TableConfig table = entry == nullptr ? declared : MergedTable(declared, *entry);
     if (table.dim() != declared.dim()) {
       return absl::InvalidArgumentError(
           absl::StrCat("table: ", declared.name(), " has rows of ", declared.dim(), " numbers in ",
@@ -180,7 +178,8 @@ absl::Status ExternalProgram::DeclareTables(const v1::RunConfig& run) {
                        "; make them equal"));
     }
     lookups_.emplace_back().table = static_cast<uint32_t>(variables_.size());
-    variables_.push_back(TableVariable(table, run.optimizer(), tables.size()));
+    ASSIGN_OR_RETURN(variables_.emplace_back(),
+                     TableVariable(table, run.optimizer(), tables.size()));
   }
   return absl::OkStatus();
 }

@@ -260,6 +260,22 @@ TEST(ModelTablesTest, ATableIsDeclaredAfterTheVariablesAsTheRunFileSays) {
               ElementsAre(KeyField{0}, KeyField{1}, KeyField{2, false}));
 }
 
+TEST(ModelTablesTest, AGroupOfTheOptimizerScalesTheLearningRateOfATable) {
+  const auto rate = [](const char* groups) {
+    const auto program = Make(Bags(true), "/cpu:0", groups);
+    EXPECT_TRUE(program.ok()) << program.status();
+    return (*program)->variables().back().table().optimizer().learning_rate();
+  };
+  EXPECT_EQ(rate("optimizer { learning_rate: 0.5 group { variables: 'layer/.*' learning_rate: 1 } "
+                 "group { variables: 'it.*' learning_rate_multiplier: 0.25 } }"),
+            0.125);
+  EXPECT_EQ(rate("optimizer { learning_rate: 0.5 group { variables: 'item' learning_rate: 0 } }"),
+            0);
+  EXPECT_EQ(rate("optimizer { group { variables: '.*' learning_rate_multiplier: 0.5 } } "
+                 "table { name: 'item' dim: 2 optimizer { sgd { learning_rate: 0.25 } } }"),
+            0.125);
+}
+
 TEST(ModelTablesTest, AllTablesTogetherHaveAboutAThousandBuckets) {
   EXPECT_EQ(DefaultBuckets(1), 256u);
   EXPECT_EQ(DefaultBuckets(4), 256u);

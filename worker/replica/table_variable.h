@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/status/statusor.h"
+
 #include "proto/v1/optimizer_config.pb.h"
 #include "proto/v1/table_config.pb.h"
 #include "proto/v1/variable.pb.h"
@@ -16,9 +18,10 @@ namespace shoal {
 uint32_t DefaultBuckets(size_t num_tables);
 
 // Returns the variable of a table, which is valid and has a name and a dim. `run` is the resolved
-// optimizer of the run; the model has `num_tables` tables.
-v1::VariableSpec TableVariable(const v1::TableConfig& table, const v1::OptimizerConfig& run,
-                               size_t num_tables);
+// optimizer of the run, whose group for the table's name sets or scales the table's learning rate;
+// the model has `num_tables` tables. InvalidArgument names the group whose expression is wrong.
+absl::StatusOr<v1::VariableSpec> TableVariable(const v1::TableConfig& table,
+                                               const v1::OptimizerConfig& run, size_t num_tables);
 
 }  // namespace shoal
 
