@@ -14,6 +14,7 @@
 #include "base/status_macros.h"
 #include "runtime/config/optimizer_groups.h"
 #include "runtime/config/run_config.h"
+#include "runtime/config/trained_tables.h"
 #include "runtime/plan/placement.h"
 #include "runtime/rpc/channel.h"
 #include "runtime/tables/bucket_rows.h"
@@ -306,6 +307,7 @@ absl::StatusOr<std::unique_ptr<RunPlan>> PlanRun(const v1::RunConfig& run, uint3
     return absl::InvalidArgumentError("the model has no variables; there is nothing to train");
   RETURN_IF_ERROR(CheckMetrics(model));
   ASSIGN_OR_RETURN(const OptimizerGroups groups, OptimizerGroups::Create(run.optimizer()));
+  RETURN_IF_ERROR(CheckTablesAreTrained(run, variables));
   RETURN_IF_ERROR(groups.CheckAllAreUsed(variables));
   ASSIGN_OR_RETURN(SliceTable table, SliceTable::Create(variables, slice_bytes));
   ASSIGN_OR_RETURN(StepPlan steps, PlanSteps(run, model, manifest));

@@ -187,6 +187,20 @@ TEST(RunPlanTest, GroupsMustHaveVariablesAndMayChangeWhenARunIsResumed) {
   EXPECT_TRUE(PlanRun(run, 1, Model(), &manifest).ok());
 }
 
+TEST(RunPlanTest, ARunThatWouldFreezeATableIsRefused) {
+  v1::RunConfig run = AdamRun();
+  run.add_trainable("weights");
+  EXPECT_THAT(std::string(PlanRun(run, 1, ModelWithTable(), nullptr).status().message()),
+              StartsWith("trainable: leaves out the table \"user\", which cannot be frozen; add"));
+  EXPECT_TRUE(PlanRun(run, 1, Model(), nullptr).ok());
+  run.add_trainable("user");
+  EXPECT_TRUE(PlanRun(run, 1, ModelWithTable(), nullptr).ok());
+  run.mutable_optimizer()->add_group()->set_variables("user");
+  run.mutable_optimizer()->mutable_group(0)->set_frozen(true);
+  EXPECT_THAT(std::string(PlanRun(run, 1, ModelWithTable(), nullptr).status().message()),
+              StartsWith("optimizer.group[0].variables: \"user\" matches the table \"user\""));
+}
+
 TEST(RunPlanTest, AVariableThatIsFrozenNowIsNamedWhenARunIsResumed) {
   v1::ModelDeclaration frozen = Model();
   frozen.mutable_variables(0)->set_update(v1::UPDATE_KIND_NONE);

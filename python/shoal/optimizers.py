@@ -105,7 +105,8 @@ class Group:
     learning_rate: its own; the schedule is scaled by the ratio to the one of the optimizer.
     learning_rate_multiplier: that ratio.
     weight_decay: for AdamW decoupled, in the place of AdamW's; for the others, without Ftrl, added to the gradient.
-    frozen: not trained. requires_grad_(False) does the same and saves the computation of gradients.
+    frozen: not trained. requires_grad_(False) does the same and saves the computation of gradients. Tables cannot be
+        frozen; learning_rate_multiplier=0 keeps the values of their rows.
     """
 
     variables: str

@@ -53,7 +53,8 @@ bool OptimizerGroups::IsFrozen(absl::string_view variable) const {
 }
 
 void OptimizerGroups::Freeze(v1::VariableSpec* variable) const {
-  if (variable->update() == v1::UPDATE_KIND_OPTIMIZER && IsFrozen(variable->name())) {
+  if (!variable->has_table() && variable->update() == v1::UPDATE_KIND_OPTIMIZER &&
+      IsFrozen(variable->name())) {
     variable->set_update(v1::UPDATE_KIND_NONE);
   }
 }

@@ -31,7 +31,8 @@ class OptimizerGroups {
   // Returns the index of the first group whose expression matches the whole name.
   std::optional<size_t> Find(absl::string_view variable) const;
   bool IsFrozen(absl::string_view variable) const;
-  // Makes a parameter of a frozen group a variable that nobody contributes to.
+  // Makes a dense parameter of a frozen group a variable that nobody contributes to. Tables are
+  // refused there (CheckTablesAreTrained).
   void Freeze(v1::VariableSpec* variable) const;
   // Checks that every group has a parameter, frozen or not, and that groups leave something to
   // train. InvalidArgument names the group, and some parameters.

@@ -65,6 +65,11 @@ TEST(OptimizerGroupsTest, FrozenParametersGetNoContributions) {
   EXPECT_EQ(variables[1].update(), v1::UPDATE_KIND_NONE);
   EXPECT_EQ(variables[2].update(), v1::UPDATE_KIND_MOVING_AVERAGE);  // A statistic is none of them.
   EXPECT_TRUE(groups.CheckAllAreUsed(variables).ok());
+  v1::VariableSpec table = variables[1];
+  table.set_update(v1::UPDATE_KIND_OPTIMIZER);
+  table.mutable_table()->set_buckets(16);
+  groups.Freeze(&table);
+  EXPECT_EQ(table.update(), v1::UPDATE_KIND_OPTIMIZER) << "a frozen table is refused elsewhere";
 }
 
 TEST(OptimizerGroupsTest, AGroupWithoutVariablesIsNamed) {

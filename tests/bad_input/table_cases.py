@@ -85,6 +85,13 @@ def table_cases(scratch, shoal):
         (tables("dim: 4 optimizer { l2: -1 }"), FLAGS, "table[0].optimizer: l2 must be a finite number >= 0, is -1"),
         (tables("dim: 4 initializer { uniform { low: 1 high: 0 } }"), FLAGS, "table[0].initializer: "),
         (train(rest="moving_average_decay: 0.9"), FLAGS, "moving_average_decay"),
+        # The run asks of a table what only dense variables can do.
+        (train(rest='group { variables: "us.*" frozen: true }'), FLAGS,
+         'optimizer.group[0].variables: "us.*" matches the table "user", which cannot be frozen; to train it put group { '),
+        (train(rest='group { variables: ".*" weight_decay: 0.1 }'), FLAGS,
+         'optimizer.group[0].variables: ".*" matches the table "user", which has no weight decay; put group { variables: "user" }'),
+        ([*train(), "--trainable=user"], FLAGS, 'trainable: leaves out the table "item", which cannot be frozen; add "item"'),
+        ([*train(), "--trainable=user,itme"], FLAGS, 'trainable: "itme" matches the whole name of none of the variables'),
         # Another run in the directory of this one.
         (again("dim: 4 buckets: 32"), CONFIG, "table user: buckets is 16 in the checkpoint and 32 in the model; train that"),
         (again("dim: 4 buckets: 16 optimizer { sgd {} }"), CONFIG, "table user: optimizer is adagrad { "),

@@ -66,6 +66,7 @@ absl::Status GraphProgram::Build(bool is_training, Deployed* deployed) {
                           options_.run.summary().model_every() > 0));
   ASSIGN_OR_RETURN(deployed->metrics, SumMetrics(metrics, &builder));
   RETURN_IF_ERROR(builder.status());
+  for (const TableInput& table : deployed->graph->table_inputs()) parameters.push_back(table.table);
   return trained.CheckAllAreUsed("trainable", parameters);
 }
 

@@ -293,6 +293,15 @@ TEST(ModelTablesTest, TablesThatDoNotFitAreRefused) {
       HasSubstr("\"clicked\" are read from table item only without is_training"));
 }
 
+TEST(ModelTablesTest, TrainableMayNameATable) {
+  const auto program = Make(Bags(true), "/cpu:0", "trainable: 'item'");
+  ASSERT_TRUE(program.ok()) << program.status();
+  EXPECT_EQ((*program)->variables().back().update(), v1::UPDATE_KIND_OPTIMIZER);
+  EXPECT_EQ((*program)->variables().front().update(), v1::UPDATE_KIND_NONE);
+  EXPECT_THAT(std::string(Make(Bags(true), "/cpu:0", "trainable: 'itme'").status().message()),
+              HasSubstr("none of the variables layer/weights, layer/biases, item; correct it"));
+}
+
 TEST(ModelTablesTest, SettingsOfATableThatTheModelDoesNotReadAreRefused) {
   const auto error = [](bool with_table, const char* extra) {
     return std::string(Make(Bags(with_table), "/cpu:0", extra).status().message());

@@ -141,6 +141,32 @@ def test_an_asynchronous_run_counts_every_batch_once(clicks, tmp_path, args):
     assert run.summary()["test_auc"] > 0.6
 
 
+def with_group(tmp_path, group):
+    """The program with a group of the optimizer for the table `user`."""
+    path = tmp_path / "grouped.py"
+    path.write_text(CLICKS.replace("shoal.Adagrad(0.1)", f"shoal.Adagrad(0.1, groups=[shoal.Group('us.*', {group})])"))
+    return str(path)
+
+
+def test_a_group_scales_the_learning_rate_of_a_table(tmp_path, reference):
+    program = with_group(tmp_path, "learning_rate_multiplier=0")
+    run = shoal.launch(program, ps=1, workers=1, out=str(tmp_path / "run"), flags=SAME_STEPS)
+    run.wait(120)
+    assert np.abs(rows_of(reference[0])["user"][1]).max() > 0.05
+    rows = rows_of(run)
+    assert np.abs(rows["user"][1]).max() <= 0.05, "the rows have their initial values"
+    assert np.abs(rows["item"][1]).max() > 0.5
+
+
+def test_a_table_cannot_be_frozen(tmp_path):
+    program = with_group(tmp_path, "frozen=True")
+    run = shoal.launch(program, ps=1, workers=1, out=str(tmp_path / "run"), flags=SAME_STEPS)
+    with pytest.raises(shoal.CommandError):
+        run.wait(120)
+    log = Path(run.directory, "launch.log").read_text()
+    assert 'optimizer.group[0].variables: "us.*" matches the table "user", which cannot be frozen' in log, log
+
+
 def test_a_worker_whose_program_declares_other_tables_is_refused_by_name(clicks, tmp_path):
     run = shoal.launch(clicks, ps=1, workers=2, args=["0.01", "other"], out=str(tmp_path / "run"), flags=SAME_STEPS)
     with pytest.raises(shoal.CommandError):
