@@ -1,12 +1,16 @@
 #include "chief/session/bad_batches.h"
 
 #include <set>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 #include "base/status_macros.h"
+#include "proto/v1/optimizer_config.pb.h"
+#include "proto/v1/run_config.pb.h"
+#include "proto/v1/variable.pb.h"
 #include "runtime/tables/bucket_rows.h"
 
 namespace shoal {
@@ -15,6 +19,19 @@ namespace {
 // The number of consecutive skipped batches after which a run will not recover
 // (docs/failure_model.md).
 constexpr uint64_t kMostSkipsInARow = 20;
+
+// Returns what lowers the learning rate of a variable: --learning_rate has no effect on a table
+// whose optimizer has a learning rate of its own.
+std::string SettingOfRate(const v1::VariableSpec& variable, const v1::RunConfig& run) {
+  if (!variable.has_table()) return "--learning_rate";
+  const v1::TableSpec& table = variable.table();
+  const std::string own =
+      absl::StrCat("learning_rate in table { name: \"", variable.name(), "\" optimizer }");
+  const bool may_be_the_runs = !table.has_optimizer() ||
+                               table.optimizer().learning_rate() == run.optimizer().learning_rate();
+  return may_be_the_runs ? absl::StrCat("--learning_rate, or ", own, " if the table has one,")
+                         : own;
+}
 
 }  // namespace
 
@@ -73,9 +90,11 @@ absl::Status BadBatches::ReportPoisoned(const v1::PoisonedSlice& poisoned) {
     return absl::OkStatus();
   }
   context_.phases.Fail(absl::StrFormat(
-      "variable %s is not finite after the update of step %d: training diverges; lower "
-      "--learning_rate (%g there) or clip gradients. %s",
-      variable.name(), poisoned.step(), poisoned.learning_rate(), context_.LastCheckpoint()));
+      "%s %s is not finite after the update of step %d: training diverges; lower %s (%g there) or "
+      "clip gradients. %s",
+      variable.has_table() ? "table" : "variable", variable.name(), poisoned.step(),
+      SettingOfRate(variable, context_.options.run), poisoned.learning_rate(),
+      context_.LastCheckpoint()));
   return absl::OkStatus();
 }
 

@@ -70,6 +70,38 @@ TEST_F(BadBatchesTest, ASliceThatIsNotFiniteEndsTheRunAndNamesTheVariable) {
             "--learning_rate (2.5 there) or clip gradients. There is no checkpoint yet");
 }
 
+TEST_F(BadBatchesTest, ATableThatIsNotFiniteEndsTheRunWithItsOwnLearningRate) {
+  b_is_a_table_ = true;
+  StartTraining();
+  v1::ReportStepsRequest report;
+  *report.mutable_identity() = IdentityOf(v1::JOB_PS, 1);
+  v1::PoisonedSlice* poisoned = report.add_poisoned();
+  poisoned->set_slice(1);
+  poisoned->set_step(3);
+  poisoned->set_learning_rate(0.5);
+  ASSERT_TRUE(session_->ReportSteps(now_, report).ok());
+  EXPECT_EQ(session_->failure().message(),
+            "table b is not finite after the update of step 3: training diverges; lower "
+            "learning_rate in table { name: \"b\" optimizer } (0.5 there) or clip gradients. There "
+            "is no checkpoint yet");
+}
+
+TEST_F(BadBatchesTest, ATableWithTheRunsLearningRateMayFollowIt) {
+  b_is_a_table_ = true;
+  rate_of_b_ = DefaultOptions().run.optimizer().learning_rate();
+  StartTraining();
+  v1::ReportStepsRequest report;
+  *report.mutable_identity() = IdentityOf(v1::JOB_PS, 1);
+  v1::PoisonedSlice* poisoned = report.add_poisoned();
+  poisoned->set_slice(1);
+  poisoned->set_step(3);
+  ASSERT_TRUE(session_->ReportSteps(now_, report).ok());
+  EXPECT_EQ(session_->failure().message(),
+            "table b is not finite after the update of step 3: training diverges; lower "
+            "--learning_rate, or learning_rate in table { name: \"b\" optimizer } if the table has "
+            "one, (0 there) or clip gradients. There is no checkpoint yet");
+}
+
 TEST_F(BadBatchesTest, ATableWithTheMostUpdatesEndsTheRunWithTheRemedy) {
   b_is_a_table_ = true;
   StartTraining();

@@ -73,7 +73,9 @@ class TrainingSessionTest : public ::testing::Test {
     if (job != v1::JOB_WORKER) return request;
     request.mutable_model()->set_evaluation_blocks(evaluation_blocks_);
     if (b_is_a_table_) {
-      request.mutable_model()->mutable_variables(1)->mutable_table()->set_buckets(2);
+      v1::TableSpec* const table = request.mutable_model()->mutable_variables(1)->mutable_table();
+      table->set_buckets(2);
+      table->mutable_optimizer()->set_learning_rate(rate_of_b_);
     }
     if (initial_values_ != 0) request.mutable_model()->set_initial_values(initial_values_ + index);
     return request;
@@ -207,6 +209,7 @@ class TrainingSessionTest : public ::testing::Test {
   std::vector<uint64_t> cut_versions_;            // The versions in all requests of cuts.
   uint64_t evaluation_blocks_ = 0;
   bool b_is_a_table_ = false;
+  double rate_of_b_ = 0.5;       // as a table
   uint64_t initial_values_ = 0;  // Worker 0 declares this number, worker i this number + i.
   std::map<uint32_t, v1::HeartbeatRequest> activities_;  // of workers
   std::vector<std::string> notes_;
