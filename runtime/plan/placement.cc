@@ -31,8 +31,13 @@ std::vector<uint32_t> PlaceGreedily(const SliceTable& table, uint32_t num_ps_tas
 
 std::vector<uint32_t> PlaceRoundRobin(const SliceTable& table, uint32_t num_ps_tasks) {
   std::vector<uint32_t> owner(table.size());
-  for (uint32_t slice = 0; slice < table.size(); ++slice)
-    owner[slice] = table[slice].variable % num_ps_tasks;
+  uint32_t turn = 0;
+  for (uint32_t slice = 0; slice < table.size(); ++slice) {
+    const bool takes_turn =
+        slice > 0 && (table[slice].is_bucket || table[slice].variable != table[slice - 1].variable);
+    if (takes_turn) turn = (turn + 1) % num_ps_tasks;
+    owner[slice] = turn;
+  }
   return owner;
 }
 

@@ -11,7 +11,8 @@ namespace shoal {
 enum class PlacementStrategy {
   // Gives the largest slice first (ties by index) to the ps with the fewest bytes (ties by index).
   kGreedyByBytes,
-  // Gives the whole variable v to ps v mod num_ps_tasks, like TensorFlow.
+  // Gives variables whole to one ps after the other, like TensorFlow. Each bucket of a table counts
+  // as a variable.
   kRoundRobin,
 };
 

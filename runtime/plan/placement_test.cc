@@ -43,5 +43,18 @@ TEST(PlacementTest, RoundRobinKeepsAVariableTogether) {
               testing::ElementsAre(0, 0, 1, 0, 0, 0));
 }
 
+TEST(PlacementTest, RoundRobinGivesEachPsBucketsOfATable) {
+  std::vector<v1::VariableSpec> specs(3);
+  for (size_t i = 0; i < specs.size(); ++i) {
+    specs[i].set_name("v" + std::to_string(i));
+    specs[i].add_shape(20);
+    specs[i].set_dtype(v1::DATA_TYPE_FLOAT32);
+    specs[i].set_update(v1::UPDATE_KIND_OPTIMIZER);
+    if (i > 0) specs[i].mutable_table()->set_buckets(4);
+  }
+  EXPECT_THAT(PlaceSlices(*SliceTable::Create(specs, 64), 3, PlacementStrategy::kRoundRobin),
+              testing::ElementsAre(0, 0, /*v1*/ 1, 2, 0, 1, /*v2*/ 2, 0, 1, 2));
+}
+
 }  // namespace
 }  // namespace shoal
