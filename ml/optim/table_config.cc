@@ -19,7 +19,6 @@ namespace shoal {
 namespace {
 
 constexpr uint32_t kMostDim = 4096;
-constexpr uint32_t kMostBuckets = 65536;
 constexpr uint32_t kMostMinCount = 1 << 30;
 
 // Sets a field of *to if it is set in `from`.

@@ -2,6 +2,8 @@
 #ifndef SHOAL_ML_OPTIM_TABLE_CONFIG_H_
 #define SHOAL_ML_OPTIM_TABLE_CONFIG_H_
 
+#include <cstdint>
+
 #include "absl/status/status.h"
 
 #include "ml/tensor/initializer.h"
@@ -13,6 +15,9 @@ class OptimizerConfig;
 class OptimizerGroup;
 class TableConfig;
 }  // namespace v1
+
+// The most buckets of a table.
+inline constexpr uint32_t kMostBuckets = 65536;
 
 // Returns the optimizer of the table's rows in the form of a run's: the rule with its parameters,
 // the learning rate, and the schedule of the run, scaled by the ratio of both learning rates. The

@@ -7,6 +7,7 @@
 
 #include "ml/optim/all_finite.h"
 #include "ml/optim/gradient_clipping.h"
+#include "ml/optim/table_config.h"
 #include "runtime/transport/bulk.h"
 #include "runtime/variables/row_payload.h"
 
@@ -24,6 +25,16 @@ std::string DescribeBatch(const BatchKeys& keys, bool is_evaluated) {
 }
 
 }  // namespace
+
+std::string RemedyForFullBucket(uint64_t buckets, uint64_t bytes, absl::string_view smaller) {
+  if (buckets >= kMostBuckets) {
+    return absl::StrCat("make ", smaller, " smaller, since a table cannot have more buckets");
+  }
+  const uint64_t wanted = buckets * (2 * bytes / kDefaultMaxBulkPayloadBytes + 1);
+  return absl::StrCat("set the table's buckets to ", std::min<uint64_t>(wanted, kMostBuckets),
+                      " and continue in a new run with --init_from=DIRECTORY of this run, ",
+                      wanted > kMostBuckets ? "and" : "or", " make ", smaller, " smaller");
+}
 
 RowSets::RowSets(const ReplicaProgram* program, const SliceTable* table,
                  const std::vector<ExchangeGroup>* groups)
@@ -69,14 +80,13 @@ absl::Status RowSets::CheckFits(const BatchKeys& keys, bool is_evaluated) const 
     const uint64_t bytes = RowPayloadBytes(most, dim_[t]);
     if (bytes <= kDefaultMaxBulkPayloadBytes) continue;
     const uint64_t buckets = begins.size() - 1;
-    return absl::FailedPreconditionError(absl::StrCat(
-        "table ", program_.variables()[program_.lookups()[t].table].name(), ": ",
-        DescribeBatch(keys, is_evaluated), " has ", most, " keys in one of ", buckets,
-        " buckets; with their rows of ", dim_[t], " numbers they have ", bytes,
-        " bytes, and a message holds ", kDefaultMaxBulkPayloadBytes,
-        "; set the table's buckets to ", buckets * (2 * bytes / kDefaultMaxBulkPayloadBytes + 1),
-        " and continue in a new run with --init_from=DIRECTORY of this run, or make ",
-        is_evaluated ? "data.evaluation_block" : "batch_size", " smaller"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("table ", program_.variables()[program_.lookups()[t].table].name(), ": ",
+                     DescribeBatch(keys, is_evaluated), " has ", most, " keys in one of ", buckets,
+                     " buckets; with their rows of ", dim_[t], " numbers they have ", bytes,
+                     " bytes, and a message holds ", kDefaultMaxBulkPayloadBytes, "; ",
+                     RemedyForFullBucket(buckets, bytes,
+                                         is_evaluated ? "data.evaluation_block" : "batch_size")));
   }
   return absl::OkStatus();
 }

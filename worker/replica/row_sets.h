@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
 #include "ml/tensor/buffer.h"
@@ -16,6 +18,10 @@
 #include "worker/replica/replica_program.h"
 
 namespace shoal {
+
+// Returns the remedy for a batch whose keys of one of the table's buckets take more bytes, with
+// their rows, than a message holds. `smaller` is the setting that makes such a batch smaller.
+std::string RemedyForFullBucket(uint64_t buckets, uint64_t bytes, absl::string_view smaller);
 
 // The rows of tables that a replica computes with: a set for each set of parameters, and one for
 // evaluation, each with the rows of one batch; and the payloads with the gradients of these rows

@@ -121,6 +121,18 @@ TEST_F(RowSetsTest, KeysOfABucketThatDoNotFitAMessageAreAnErrorWithTheRemedy) {
   EXPECT_THAT(of_a_block, HasSubstr(", or make data.evaluation_block smaller"));
 }
 
+TEST(RemedyForFullBucketTest, ATableHasAtMost65536Buckets) {
+  const uint64_t message = 4194304;
+  EXPECT_EQ(RemedyForFullBucket(21845, message, "batch_size"),
+            "set the table's buckets to 65535 and continue in a new run with --init_from=DIRECTORY "
+            "of this run, or make batch_size smaller");
+  EXPECT_EQ(RemedyForFullBucket(21846, message, "batch_size"),
+            "set the table's buckets to 65536 and continue in a new run with --init_from=DIRECTORY "
+            "of this run, and make batch_size smaller");
+  EXPECT_EQ(RemedyForFullBucket(65536, message, "batch_size"),
+            "make batch_size smaller, since a table cannot have more buckets");
+}
+
 TEST_F(RowSetsTest, ABatchPushesTheGradientsOfItsRowsToTheirBuckets) {
   for (const std::vector<int64_t>& keys :
        {std::vector<int64_t>{5, 3, 5, 9, 12, 40}, {7}, {}, {1, 2, 3, 4, 5, 6, 7, 8, 9}}) {
