@@ -16,6 +16,7 @@
 
 #include "base/status_macros.h"
 #include "ml/data/csv_columns.h"
+#include "ml/data/data_rules.h"
 #include "ml/data/in_memory_dataset.h"
 #include "ml/data/ragged_rows.h"
 #include "ml/data/records/text_lines.h"
@@ -185,7 +186,10 @@ class CsvReader {
       for (const absl::string_view cell : cells_) names_.emplace_back(cell);
     }
     ASSIGN_OR_RETURN(roles_, FindCsvRoles(options_, path_, names_, num_columns_));
-    for (const CsvRoles::Ids& ids : roles_.ids) ids_.emplace_back(!ids.ids->weights.empty());
+    for (const CsvRoles::Ids& ids : roles_.ids) {
+      ids_.emplace_back(!ids.ids->weights.empty());
+      takes_mean_.push_back(options_.rules.TakesMean(ids.name));
+    }
     return absl::OkStatus();
   }
 
@@ -222,7 +226,7 @@ class CsvReader {
     if (!classes_.empty()) return ReadWord();
     ASSIGN_OR_RETURN(const float label, ReadNumber(roles_.label));
     labels_.push_back(label);
-    return options_.is_regression ? absl::OkStatus() : CheckClass(roles_.label, label);
+    return options_.is_regression ? CheckTarget(label) : CheckClass(roles_.label, label);
   }
 
   absl::Status ReadRow() {
@@ -241,7 +245,8 @@ class CsvReader {
     for (size_t i = 0; i < ids_.size(); ++i) {
       const size_t column = roles_.ids[i].column;
       list_.Clear();
-      const std::string wrong = AddIds(cells_[column], *roles_.ids[i].ids, &list_);
+      std::string wrong = AddIds(cells_[column], *roles_.ids[i].ids, &list_);
+      if (wrong.empty() && takes_mean_[i]) wrong = WrongWeight(list_.weights);
       if (!wrong.empty()) {
         return Wrong(
             absl::StrCat(ColumnName(column), " is ", QuotedCell(cells_[column]), ", ", wrong));
@@ -251,15 +256,21 @@ class CsvReader {
     return absl::OkStatus();
   }
 
+  absl::Status CheckTarget(float target) const {
+    const std::string wanted = WantedTarget(target, options_.rules);
+    if (wanted.empty()) return absl::OkStatus();
+    return Wrong(absl::StrCat("label in ", ColumnName(roles_.label), " is ", target, ": ", wanted));
+  }
+
   absl::Status CheckClass(size_t column, float value) const {
     if (std::floor(value) != value) {
       return Wrong(absl::StrCat("label in ", ColumnName(column), " is ", QuotedCell(cells_[column]),
                                 ", which is not a class (data.csv.regression predicts numbers)"));
     }
     if (value >= 0 && value < static_cast<float>(options_.num_classes)) return absl::OkStatus();
-    return Wrong(absl::StrCat("label in ", ColumnName(column), " is ", cells_[column],
-                              ": it must be at least 0 and below the number of classes, ",
-                              options_.num_classes, " (set data.classes if there are more)"));
+    return Wrong(absl::StrCat("label in ", ColumnName(column), " is ", cells_[column], ": ",
+                              WantedClass(options_.num_classes, options_.rules,
+                                          " (set data.classes if there are more)")));
   }
 
   const CsvDatasetOptions& options_;
@@ -273,8 +284,9 @@ class CsvReader {
   CsvRoles roles_;
   int64_t num_rows_ = 0;
   std::vector<float> inputs_, labels_;
-  std::vector<RaggedRows> ids_;  // of each roles_.ids
-  IdList list_;                  // of a cell
+  std::vector<RaggedRows> ids_;   // of each roles_.ids
+  std::vector<bool> takes_mean_;  // of each roles_.ids
+  IdList list_;                   // of a cell
 };
 
 // Returns the words that are labels; none if labels are numbers.

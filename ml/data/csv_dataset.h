@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 
+#include "ml/data/data_rules.h"
 #include "ml/data/dataset.h"
 #include "ml/data/ids/id_column.h"
 
@@ -29,6 +30,7 @@ struct CsvDatasetOptions {
   // The columns of "input", in this order, by name, index, or a beginning and '*'. Empty: all
   // columns except the label and ids.
   std::vector<std::string> numbers;
+  DataRules rules;
 };
 
 struct CsvColumns {
@@ -45,9 +47,10 @@ absl::StatusOr<CsvColumns> ReadCsvColumns(const CsvDatasetOptions& options);
 // quoted; empty lines are ignored. Indices of columns are those of a table with the label, also if
 // this one has none. Fields: "input" float32 [columns], the columns of numbers, if there are any;
 // "label" int32 in [0, num_classes), or for a regression "target" float32 [1]; a ragged field for
-// each column of ids, in the order of options.ids. If the first label is not a number, labels are
-// words: a word's class is its index among the sorted words of the table at `classes_path`, and
-// class_names() returns these words. Errors name file:line, the column and the remedy.
+// each column of ids, in the order of options.ids. options.rules are checked. If the first label is
+// not a number, labels are words: a word's class is its index among the sorted words of the table
+// at `classes_path`, and class_names() returns these words. Errors name file:line, the column and
+// the remedy.
 absl::StatusOr<std::unique_ptr<Dataset>> LoadCsvDataset(const CsvDatasetOptions& options);
 
 }  // namespace shoal

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -115,6 +116,21 @@ TEST_F(CsvDatasetTest, BadLabelsAreNamedByLine) {
   EXPECT_THAT(ErrorOf("a,b\n1,-1\n"), HasSubstr("is -1: it must be"));
   EXPECT_THAT(ErrorOf("a,b\n1,0.5\n"),
               HasSubstr("label in column \"b\" is \"0.5\", which is not a class"));
+}
+
+TEST_F(CsvDatasetTest, ABinaryLossTakesTheLabels0And1) {
+  options_.num_classes = 2;
+  options_.rules.binary_loss = "sigmoid_cross_entropy";
+  Load("a,clicks\n1,0\n2,1\n");
+  EXPECT_THAT(labels_, ElementsAre(0, 1));
+  EXPECT_THAT(ErrorOf("a,clicks\n1,0\n2,3\n"),
+              EndsWith(".csv:3: label in column \"clicks\" is 3: it must be 0 or 1, because "
+                       "model.loss is sigmoid_cross_entropy (sparse_softmax_cross_entropy takes "
+                       "more classes); correct or remove the line"));
+  options_.is_regression = true;
+  EXPECT_THAT(ErrorOf("a,clicks\n1,0.5\n2,1.5\n"),
+              HasSubstr(".csv:3: label in column \"clicks\" is 1.5: it must be at least 0 and at "
+                        "most 1, because model.loss is sigmoid_cross_entropy"));
 }
 
 TEST_F(CsvDatasetTest, FilesThatAreNotSuchATableAreNamed) {
@@ -302,6 +318,20 @@ TEST_F(CsvDatasetTest, IdsMayHaveWeights) {
   EXPECT_THAT(ErrorOf("rated,click\n7:1|8,1\n"),
               HasSubstr(".csv:2: column \"rated\" is \"7:1|8\", where 8 has no weight; write 8:1 "
                         "(data.ids[0]: weights); correct or remove the line"));
+}
+
+TEST_F(CsvDatasetTest, AMeanTakesNoNegativeWeight) {
+  IdColumn seen = Ids("seen", false, "|");
+  seen.weights = ":";
+  options_.ids = {seen};
+  options_.rules.takes_mean = [](absl::string_view field) { return field == "seen"; };
+  const std::string table = "seen,age,click\n7:0|8:1,2,0\n7:1|8:-0.999,3,1\n";
+  EXPECT_THAT(ErrorOf(table),
+              EndsWith(".csv:3: column \"seen\" is \"7:1|8:-0.999\", whose weight -0.999 is "
+                       "negative, but the model takes the mean of these rows; use weights of at "
+                       "least 0, or pooling: sum; correct or remove the line"));
+  options_.rules.takes_mean = [](absl::string_view field) { return field == "shown"; };
+  EXPECT_OK(LoadCsvDataset(options_).status());
 }
 
 TEST_F(CsvDatasetTest, NumbersThatAreNamedAreTheInputInTheirOrder) {

@@ -20,6 +20,7 @@
 #include "ml/data/csv_dataset.h"
 #include "ml/data/data_defaults.h"
 #include "ml/data/data_format.h"
+#include "ml/data/data_rules.h"
 #include "ml/data/dataset_options.h"
 #include "ml/data/ids/id_column.h"
 #include "ml/data/idx_dataset.h"
@@ -48,13 +49,15 @@ std::string IdxPath(const std::string& directory, const std::string& name) {
   return stat(gzipped.c_str(), &file) != 0 && stat(plain.c_str(), &file) == 0 ? plain : gzipped;
 }
 
-absl::StatusOr<std::unique_ptr<Dataset>> MakeIdx(const v1::DataConfig& config, DataSplit split) {
+absl::StatusOr<std::unique_ptr<Dataset>> MakeIdx(const v1::DataConfig& config, DataSplit split,
+                                                 const DataRules& rules) {
   const bool is_train = split == DataSplit::kTrain;
   const std::string prefix = is_train ? "train" : "t10k";
   IdxDatasetOptions options;
   options.images_path = IdxPath(config.directory(), prefix + "-images-idx3-ubyte");
   options.labels_path = IdxPath(config.directory(), prefix + "-labels-idx1-ubyte");
-  options.num_classes = static_cast<int>(ClassesOf(config));
+  options.num_classes = static_cast<int>(ClassesOf(config, rules));
+  options.rules = rules;
   options.image = ImageTargetFrom(config.image());
   options.max_examples = MostExamples(config, split);
   return LoadIdxDataset(options);
@@ -67,7 +70,7 @@ SyntheticOptions SyntheticOptionsFrom(const v1::DataConfig& config, DataSplit sp
   options.examples =
       static_cast<int64_t>(is_train ? config.train_examples() : config.test_examples());
   options.features = static_cast<int64_t>(config.features());
-  options.classes = ClassesOf(config);
+  options.classes = ClassesOf(config, DataRules());
   options.target_columns = config.target_columns();
   options.seed = seed;
   options.first_example = is_train ? 0 : uint64_t{1} << 40;
@@ -130,28 +133,31 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeCifar(const v1::DataConfig& config,
   return LoadCifarDataset(options);
 }
 
-absl::StatusOr<std::unique_ptr<Dataset>> MakeCsv(const v1::DataConfig& config, DataSplit split) {
-  ASSIGN_OR_RETURN(const CsvDatasetOptions options, CsvSplit(config, NameOf(split)));
+absl::StatusOr<std::unique_ptr<Dataset>> MakeCsv(const v1::DataConfig& config, DataSplit split,
+                                                 const DataRules& rules) {
+  ASSIGN_OR_RETURN(const CsvDatasetOptions options, CsvSplit(config, NameOf(split), rules));
   return LoadCsvDataset(options);
 }
 
-absl::StatusOr<std::unique_ptr<Dataset>> MakeNpy(const v1::DataConfig& config, DataSplit split) {
-  ASSIGN_OR_RETURN(const NpyDatasetOptions options, NpySplit(config, NameOf(split)));
+absl::StatusOr<std::unique_ptr<Dataset>> MakeNpy(const v1::DataConfig& config, DataSplit split,
+                                                 const DataRules& rules) {
+  ASSIGN_OR_RETURN(const NpyDatasetOptions options, NpySplit(config, NameOf(split), rules));
   return LoadNpyDataset(options);
 }
 
-absl::StatusOr<std::unique_ptr<Dataset>> MakeTfRecord(const v1::DataConfig& config,
-                                                      DataSplit split) {
-  ASSIGN_OR_RETURN(const TfRecordDatasetOptions options, TfRecordSplit(config, NameOf(split)));
+absl::StatusOr<std::unique_ptr<Dataset>> MakeTfRecord(const v1::DataConfig& config, DataSplit split,
+                                                      const DataRules& rules) {
+  ASSIGN_OR_RETURN(const TfRecordDatasetOptions options,
+                   TfRecordSplit(config, NameOf(split), rules));
   return OpenTfRecordDataset(options);
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> ReadDataset(v1::DataConfig::Format format,
                                                      const v1::DataConfig& config, DataSplit split,
-                                                     uint64_t seed) {
+                                                     uint64_t seed, const DataRules& rules) {
   switch (format) {
     case v1::DataConfig::FORMAT_IDX:
-      return MakeIdx(config, split);
+      return MakeIdx(config, split, rules);
     case v1::DataConfig::FORMAT_SYNTHETIC_REGRESSION:
       return MakeSyntheticRegression(SyntheticOptionsFrom(config, split, seed));
     case v1::DataConfig::FORMAT_SYNTHETIC_CLASSIFICATION:
@@ -167,11 +173,11 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadDataset(v1::DataConfig::Format form
     case v1::DataConfig::FORMAT_CIFAR100:
       return MakeCifar(config, CifarKind::kCifar100, split);
     case v1::DataConfig::FORMAT_CSV:
-      return MakeCsv(config, split);
+      return MakeCsv(config, split, rules);
     case v1::DataConfig::FORMAT_NPY:
-      return MakeNpy(config, split);
+      return MakeNpy(config, split, rules);
     case v1::DataConfig::FORMAT_TFRECORD:
-      return MakeTfRecord(config, split);
+      return MakeTfRecord(config, split, rules);
     default:
       return absl::InvalidArgumentError(
           absl::StrCat("data.format is ", format, ": this version does not know it"));
@@ -196,6 +202,19 @@ absl::Status CheckClasses(const v1::DataConfig& config, const Dataset& dataset) 
   return absl::InvalidArgumentError(absl::StrCat(
       "data.classes: is ", config.classes(), ", but ", config.directory(), " has ",
       dataset.num_classes(), " classes; leave data.classes unset, or remove the other classes"));
+}
+
+// Refuses data of more classes than the loss has.
+absl::Status CheckLossFits(v1::DataConfig::Format format, const v1::DataConfig& config,
+                           const Dataset& dataset, const DataRules& rules) {
+  const bool is_made = format == v1::DataConfig::FORMAT_SYNTHETIC_CLASSIFICATION;
+  const int64_t classes = is_made ? static_cast<int64_t>(config.classes()) : dataset.num_classes();
+  if (LimitClasses(classes, rules) == classes) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("model.loss: ", rules.binary_loss, " is for the labels 0 and 1, but ",
+                   is_made ? "the synthetic data" : config.directory(), " has ", classes,
+                   " classes; use sparse_softmax_cross_entropy, or ",
+                   is_made ? "set data.classes to 2" : "remove the other classes"));
 }
 
 v1::DataConfig Resolved(v1::DataConfig config) {
@@ -293,15 +312,17 @@ absl::StatusOr<bool> HasTestSplit(const v1::DataConfig& given) {
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> MakeDataset(const v1::DataConfig& given, DataSplit split,
-                                                     uint64_t seed) {
+                                                     uint64_t seed, const DataRules& rules) {
   v1::DataConfig config = Resolved(given);
   ASSIGN_OR_RETURN(const v1::DataConfig::Format format, FormatOf(config));
   RETURN_IF_ERROR(CheckDataFields(format, config));
   ASSIGN_OR_RETURN(std::vector<std::string> names, NamesBeside(format, config));
   if (!names.empty()) config.set_classes(static_cast<uint32_t>(names.size()));
   if (split == DataSplit::kTest) RETURN_IF_ERROR(FindTestSplit(format, config));
-  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, ReadDataset(format, config, split, seed));
+  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset,
+                   ReadDataset(format, config, split, seed, rules));
   RETURN_IF_ERROR(CheckClasses(given, *dataset));
+  RETURN_IF_ERROR(CheckLossFits(format, config, *dataset, rules));
   if (!names.empty() && LacksNames(*dataset)) {
     dataset = WithClassNames(std::move(dataset), std::move(names));
   }
@@ -320,15 +341,16 @@ bool IsRecordsName(const std::string& path) {
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> MakeInputs(const v1::DataConfig& config,
-                                                    const std::string& path) {
+                                                    const std::string& path,
+                                                    const DataRules& rules) {
   std::unique_ptr<Dataset> dataset;
   if (absl::EndsWith(path, ".npy")) {
-    ASSIGN_OR_RETURN(const NpyDatasetOptions options, NpyInputs(config, path));
+    ASSIGN_OR_RETURN(const NpyDatasetOptions options, NpyInputs(config, path, rules));
     ASSIGN_OR_RETURN(dataset, LoadNpyDataset(options));
   } else if (IsTableName(path)) {
-    ASSIGN_OR_RETURN(dataset, LoadCsvDataset(CsvInputs(config, path)));
+    ASSIGN_OR_RETURN(dataset, LoadCsvDataset(CsvInputs(config, path, rules)));
   } else if (IsRecordsName(path)) {
-    ASSIGN_OR_RETURN(dataset, OpenTfRecordDataset(TfRecordInputs(config, path)));
+    ASSIGN_OR_RETURN(dataset, OpenTfRecordDataset(TfRecordInputs(config, path, rules)));
   } else if (IsClicksName(path)) {
     ASSIGN_OR_RETURN(dataset, MakeClicksInputs(config, path));
   } else if (IsImageName(path) || IsDirectory(path)) {

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 
+#include "ml/data/data_rules.h"
 #include "ml/data/dataset.h"
 
 namespace shoal {
@@ -20,10 +21,11 @@ enum class DataSplit { kTrain, kTest };
 // Makes the data set that a run file describes. Images are resized, cropped and normalised as the
 // run file asks; the training split also has its random augmentation. `seed` determines the
 // augmentation and synthetic data, whose training and test splits have different examples. Unset
-// fields have their defaults (ml/data/data_defaults.h). Errors name the file, or the field of the
-// run file, and the remedy; NotFound if the split does not exist.
+// fields have their defaults (ml/data/data_defaults.h). Values that break `rules` are an error,
+// when the data set is made or when they are read. Errors name the file, or the field of the run
+// file, and the remedy; NotFound if the split does not exist.
 absl::StatusOr<std::unique_ptr<Dataset>> MakeDataset(const v1::DataConfig& given, DataSplit split,
-                                                     uint64_t seed);
+                                                     uint64_t seed, const DataRules& rules = {});
 
 // Returns whether the data has a test split, complete or not. Returns NotFound if it has none but
 // the run file asks for test examples.
@@ -44,7 +46,8 @@ bool IsRecordsName(const std::string& path);
 // run on synthetic clicks, a line has 13 numbers and 26 columns of ids; the ids of a list are
 // separated by commas. Labels, which every data set has, are all 0.
 absl::StatusOr<std::unique_ptr<Dataset>> MakeInputs(const v1::DataConfig& config,
-                                                    const std::string& path);
+                                                    const std::string& path,
+                                                    const DataRules& rules = {});
 
 // Returns the number of classes for a model of this data: the run file's, or else the data set's,
 // or else 10.

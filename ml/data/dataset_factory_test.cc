@@ -12,6 +12,7 @@
 #include "base/file_system.h"
 #include "base/status_matchers.h"
 #include "ml/data/data_format.h"
+#include "ml/data/data_rules.h"
 #include "ml/data/image_encoder_testing.h"
 #include "ml/data/records/tf_example.pb.h"
 #include "ml/data/records/tf_record_file.h"
@@ -137,7 +138,7 @@ class DataDirectoryTest : public ::testing::Test {
 
   // "EXAMPLES INPUT LABEL" of a split, or the error.
   std::string Describe(DataSplit split) {
-    const auto dataset = MakeDataset(config_, split, 1);
+    const auto dataset = MakeDataset(config_, split, 1, rules_);
     if (!dataset.ok()) return std::string(dataset.status().message());
     const auto& fields = (*dataset)->fields();
     return absl::StrCat((*dataset)->size(), " ", fields[0].example.ToString(), " ", fields[1].name);
@@ -148,6 +149,7 @@ class DataDirectoryTest : public ::testing::Test {
       absl::StrCat(::testing::TempDir(), "/data_",
                    ::testing::UnitTest::GetInstance()->current_test_info()->name());
   v1::DataConfig config_;
+  DataRules rules_;
 };
 
 TEST_F(DataDirectoryTest, ImageFoldersAreFound) {
@@ -302,6 +304,33 @@ TEST_F(DataDirectoryTest, ClassesTxtNamesTheClassesOfOtherFormats) {
   config_.mutable_csv()->set_regression(true);
   dataset = MakeDataset(config_, DataSplit::kTrain, 1).value();
   EXPECT_TRUE(dataset->class_names().empty());
+}
+
+TEST_F(DataDirectoryTest, ABinaryLossHasTwoClasses) {
+  rules_.binary_loss = "hinge";
+  for (const uint32_t classes : {0u, 2u, 10u}) {
+    config_.set_classes(classes);
+    Write("train.csv", "a,label\n1,0\n2,1\n");
+    EXPECT_EQ(Describe(DataSplit::kTrain), "2 float32[1] label");
+    Write("train.csv", "a,label\n1,0\n2,3\n");
+    EXPECT_THAT(Describe(DataSplit::kTrain),
+                HasSubstr("train.csv:3: label in column \"label\" is 3: "
+                          "it must be 0 or 1, because model.loss"));
+  }
+  config_.set_classes(0);
+  Write("train.csv", "a,label\n1,no\n2,yes\n");
+  EXPECT_EQ(Describe(DataSplit::kTrain), "2 float32[1] label");
+  Write("train.csv", "a,label\n1,no\n2,yes\n3,perhaps\n");
+  EXPECT_EQ(Describe(DataSplit::kTrain),
+            absl::StrCat("model.loss: hinge is for the labels 0 and 1, but ", root_,
+                         " has 3 classes; use sparse_softmax_cross_entropy, or remove the other "
+                         "classes"));
+  config_.set_format(v1::DataConfig::FORMAT_SYNTHETIC_CLASSIFICATION);
+  EXPECT_EQ(Describe(DataSplit::kTrain),
+            "model.loss: hinge is for the labels 0 and 1, but the synthetic data has 10 classes; "
+            "use sparse_softmax_cross_entropy, or set data.classes to 2");
+  config_.set_classes(2);
+  EXPECT_EQ(Describe(DataSplit::kTrain), "10000 float32[600] label");
 }
 
 TEST_F(DataDirectoryTest, RecordsAreFound) {

@@ -20,12 +20,13 @@ int64_t MostExamples(const v1::DataConfig& config, const std::string& split) {
   return static_cast<int64_t>(split == "train" ? config.train_examples() : config.test_examples());
 }
 
-TfRecordDatasetOptions TfRecordOptions(const v1::DataConfig& config) {
+TfRecordDatasetOptions TfRecordOptions(const v1::DataConfig& config, const DataRules& rules) {
   TfRecordDatasetOptions options;
   if (!config.tfrecord().input().empty()) options.input = config.tfrecord().input();
   if (!config.tfrecord().label().empty()) options.label = config.tfrecord().label();
   options.image = ImageTargetFrom(config.image());
-  options.num_classes = ClassesOf(config);
+  options.num_classes = ClassesOf(config, rules);
+  options.rules = rules;
   options.ids = IdColumnsOf(config);
   options.numbers.assign(config.numbers().begin(), config.numbers().end());
   return options;
@@ -56,8 +57,9 @@ absl::Status FindSplit(const v1::DataConfig& config, const std::string& path,
 
 }  // namespace
 
-int64_t ClassesOf(const v1::DataConfig& config) {
-  return config.classes() == 0 ? kDefaultClasses : static_cast<int64_t>(config.classes());
+int64_t ClassesOf(const v1::DataConfig& config, const DataRules& rules) {
+  return LimitClasses(
+      config.classes() == 0 ? kDefaultClasses : static_cast<int64_t>(config.classes()), rules);
 }
 
 ImageTargetOptions ImageTargetFrom(const v1::ImageOptions& image) {
@@ -65,10 +67,12 @@ ImageTargetOptions ImageTargetFrom(const v1::ImageOptions& image) {
           static_cast<int64_t>(image.channels())};
 }
 
-CsvDatasetOptions CsvInputs(const v1::DataConfig& config, const std::string& path) {
+CsvDatasetOptions CsvInputs(const v1::DataConfig& config, const std::string& path,
+                            const DataRules& rules) {
   CsvDatasetOptions options;
   options.path = path;
   options.label = config.csv().label();
+  options.rules = rules;
   options.has_label = false;
   options.has_header = !config.csv().no_header();
   const std::string& delimiter = config.csv().delimiter();
@@ -78,21 +82,23 @@ CsvDatasetOptions CsvInputs(const v1::DataConfig& config, const std::string& pat
   return options;
 }
 
-absl::StatusOr<CsvDatasetOptions> CsvSplit(const v1::DataConfig& config, const std::string& split) {
+absl::StatusOr<CsvDatasetOptions> CsvSplit(const v1::DataConfig& config, const std::string& split,
+                                           const DataRules& rules) {
   ASSIGN_OR_RETURN(const std::string path, TextPath(config.directory(), split + ".csv"));
-  CsvDatasetOptions options = CsvInputs(config, path);
+  CsvDatasetOptions options = CsvInputs(config, path, rules);
   options.has_label = true;
   // Labels must be numbers if there is no training split; the reader says so.
   const absl::StatusOr<std::string> train = TextPath(config.directory(), "train.csv");
   if (absl::IsUnavailable(train.status())) return train.status();
   options.classes_path = train.value_or(JoinPath(config.directory(), "train.csv"));
   options.is_regression = config.csv().regression();
-  options.num_classes = ClassesOf(config);
+  options.num_classes = ClassesOf(config, rules);
   options.max_examples = MostExamples(config, split);
   return options;
 }
 
-absl::StatusOr<NpyDatasetOptions> NpySplit(const v1::DataConfig& config, const std::string& split) {
+absl::StatusOr<NpyDatasetOptions> NpySplit(const v1::DataConfig& config, const std::string& split,
+                                           const DataRules& rules) {
   NpyDatasetOptions options;
   const std::string& directory = config.directory();
   // There may be ids alone; a test split must have the numbers of the training split.
@@ -103,7 +109,8 @@ absl::StatusOr<NpyDatasetOptions> NpySplit(const v1::DataConfig& config, const s
   }
   options.labels_path = NpyPath(directory, "y", split);
   options.image = ImageTargetFrom(config.image());
-  options.num_classes = ClassesOf(config);
+  options.num_classes = ClassesOf(config, rules);
+  options.rules = rules;
   options.max_examples = MostExamples(config, split);
   options.ids = IdColumnsOf(config);
   options.ids_directory = directory;
@@ -111,11 +118,13 @@ absl::StatusOr<NpyDatasetOptions> NpySplit(const v1::DataConfig& config, const s
   return options;
 }
 
-absl::StatusOr<NpyDatasetOptions> NpyInputs(const v1::DataConfig& config, const std::string& path) {
+absl::StatusOr<NpyDatasetOptions> NpyInputs(const v1::DataConfig& config, const std::string& path,
+                                            const DataRules& rules) {
   NpyDatasetOptions options;
   options.inputs_path = path;
   options.image = ImageTargetFrom(config.image());
   options.ids = IdColumnsOf(config);
+  options.rules = rules;
   if (options.ids.empty()) return options;
   RETURN_IF_ERROR(FindSplit(config, path, &options));
   ASSIGN_OR_RETURN(const bool has_numbers, HasNpyInputs(options.ids_directory, options.split));
@@ -124,15 +133,17 @@ absl::StatusOr<NpyDatasetOptions> NpyInputs(const v1::DataConfig& config, const 
 }
 
 absl::StatusOr<TfRecordDatasetOptions> TfRecordSplit(const v1::DataConfig& config,
-                                                     const std::string& split) {
-  TfRecordDatasetOptions options = TfRecordOptions(config);
+                                                     const std::string& split,
+                                                     const DataRules& rules) {
+  TfRecordDatasetOptions options = TfRecordOptions(config, rules);
   ASSIGN_OR_RETURN(options.paths, TfRecordPaths(config.directory(), split));
   options.max_examples = MostExamples(config, split);
   return options;
 }
 
-TfRecordDatasetOptions TfRecordInputs(const v1::DataConfig& config, const std::string& path) {
-  TfRecordDatasetOptions options = TfRecordOptions(config);
+TfRecordDatasetOptions TfRecordInputs(const v1::DataConfig& config, const std::string& path,
+                                      const DataRules& rules) {
+  TfRecordDatasetOptions options = TfRecordOptions(config, rules);
   options.paths = {path};
   options.has_label = false;
   return options;

@@ -9,6 +9,7 @@
 
 #include "base/status_macros.h"
 #include "ml/data/byte_images.h"
+#include "ml/data/data_rules.h"
 #include "ml/data/idx_file.h"
 
 namespace shoal {
@@ -18,9 +19,8 @@ absl::Status CheckLabels(const IdxDatasetOptions& options, const IdxFile& labels
   for (size_t i = 0; i < labels.bytes.size(); ++i) {
     if (labels.bytes[i] >= options.num_classes) {
       return absl::DataLossError(absl::StrCat(
-          options.labels_path, ": label ", i, " is ", static_cast<int>(labels.bytes[i]),
-          ": it must be below the number of classes, ", options.num_classes,
-          "; correct it or set data.classes"));
+          options.labels_path, ": label ", i, " is ", static_cast<int>(labels.bytes[i]), ": ",
+          WantedClass(options.num_classes, options.rules, "; correct it or set data.classes")));
     }
   }
   return absl::OkStatus();

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 
+#include "ml/data/data_rules.h"
 #include "ml/data/dataset.h"
 #include "ml/data/image_target.h"
 
@@ -18,6 +19,7 @@ struct IdxDatasetOptions {
   int num_classes = 10;
   ImageTargetOptions image;
   int64_t max_examples = 0;  // the number of examples to use, from the first; 0: all
+  DataRules rules;
 };
 
 // Reads all images of files like MNIST's into memory as bytes. Fields: "input" float32 [1, height,

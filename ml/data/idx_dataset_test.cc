@@ -171,7 +171,10 @@ TEST_F(IdxDatasetTest, CountsMustAgree) {
 
 TEST_F(IdxDatasetTest, LabelsMustBeBelowTheNumberOfClasses) {
   options_.num_classes = 9;
-  EXPECT_THAT(Error(), HasSubstr(options_.labels_path + ": label 0 is 9: it must be below"));
+  EXPECT_THAT(Error(), HasSubstr(options_.labels_path + ": label 0 is 9: it must be at least"));
+  options_.num_classes = 2;
+  options_.rules.binary_loss = "hinge";
+  EXPECT_THAT(Error(), HasSubstr(": label 0 is 9: it must be 0 or 1, because model.loss is hinge"));
 }
 
 TEST(FashionMnistTest, DebiansFilesAreRead) {

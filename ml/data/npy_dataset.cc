@@ -11,6 +11,7 @@
 
 #include "base/status_macros.h"
 #include "ml/data/byte_images.h"
+#include "ml/data/data_rules.h"
 #include "ml/data/in_memory_dataset.h"
 #include "ml/data/npy_ids.h"
 #include "ml/data/records/npy_file.h"
@@ -36,10 +37,9 @@ absl::StatusOr<std::vector<int32_t>> LabelsFrom(const NpyDatasetOptions& options
   for (int64_t i = 0; i < examples; ++i) {
     const double label = array.At(i);
     if (!(label >= 0 && label < static_cast<double>(options.num_classes))) {
-      return absl::DataLossError(
-          absl::StrCat(options.labels_path, ": label of row ", i, " is ", label,
-                       ": it must be at least 0 and below the number of classes, ",
-                       options.num_classes, "; correct it or set data.classes"));
+      return absl::DataLossError(absl::StrCat(
+          options.labels_path, ": label of row ", i, " is ", label, ": ",
+          WantedClass(options.num_classes, options.rules, "; correct it or set data.classes")));
     }
     labels.push_back(static_cast<int32_t>(label));
   }
@@ -146,10 +146,27 @@ absl::Status CheckFinite(const std::string& path, const Tensor& rows) {
   return absl::OkStatus();
 }
 
+// Checks numbers that one output of the model is compared with.
+absl::Status CheckTargets(const NpyDatasetOptions& options, const Tensor& rows) {
+  if (rows.shape().num_elements() != rows.shape().dim(0)) return absl::OkStatus();
+  int64_t row = 0;
+  for (const float target : rows.span<float>()) {
+    const std::string wanted = WantedTarget(target, options.rules);
+    if (!wanted.empty()) {
+      return absl::DataLossError(
+          absl::StrCat(options.labels_path, ": label of row ", row, " is ", target, ": ", wanted));
+    }
+    ++row;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<InMemoryDataset::Field> LabelField(const NpyDatasetOptions& options,
                                                   const NpyArray& labels, int64_t examples) {
   if (labels.kind == 'f') {
-    return InMemoryDataset::Field{kTargetField, FloatsFrom(labels, examples, 1.0f)};
+    InMemoryDataset::Field field{kTargetField, FloatsFrom(labels, examples, 1.0f)};
+    RETURN_IF_ERROR(CheckTargets(options, field.rows));
+    return field;
   }
   ASSIGN_OR_RETURN(const std::vector<int32_t> classes, LabelsFrom(options, labels, examples));
   Tensor rows(DataType::kInt32, {examples});
@@ -162,7 +179,8 @@ absl::StatusOr<std::unique_ptr<Dataset>> LoadWithIds(const NpyDatasetOptions& op
   std::vector<NpyIds> columns;
   for (const IdColumn& ids : options.ids) {
     ASSIGN_OR_RETURN(columns.emplace_back(),
-                     ReadNpyIds(ids, options.ids_directory, options.split, options.max_examples));
+                     ReadNpyIds(ids, options.ids_directory, options.split, options.max_examples,
+                                options.rules.TakesMean(FieldNameOf(ids, ids.column))));
   }
   int64_t all = columns[0].num_examples;
   std::string counted = columns[0].path;

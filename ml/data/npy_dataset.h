@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 
+#include "ml/data/data_rules.h"
 #include "ml/data/dataset.h"
 #include "ml/data/ids/id_column.h"
 #include "ml/data/image_target.h"
@@ -22,6 +23,7 @@ struct NpyDatasetOptions {
   int64_t max_examples = 0;          // the number of examples to use, from the first; 0: all
   std::vector<IdColumn> ids;         // the columns of ids
   std::string ids_directory, split;  // see NpyPath
+  DataRules rules;
 };
 
 // Reads two arrays with the same first dimension into memory. Inputs: float32 or float64 [examples,
@@ -29,8 +31,8 @@ struct NpyDatasetOptions {
 // height, width, 1 or 3] or [examples, 1 or 3, height, width] and are divided by 255. Labels:
 // integers [examples] in [0, num_classes) become the field "label" int32; floating-point numbers
 // [examples] or [examples, columns] become "target" float32. Ids become a ragged field for each
-// column, behind these (see ReadNpyIds); images cannot stand beside them. Errors name the
-// file, the row and the remedy.
+// column, behind these (see ReadNpyIds); images cannot stand beside them. options.rules are
+// checked. Errors name the file, the row and the remedy.
 absl::StatusOr<std::unique_ptr<Dataset>> LoadNpyDataset(const NpyDatasetOptions& options);
 
 }  // namespace shoal

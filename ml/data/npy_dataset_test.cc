@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -112,6 +113,24 @@ TEST_F(NpyDatasetTest, FloatingLabelsAreTargets) {
   ASSERT_OK_AND_ASSIGN(const auto dataset, LoadNpyDataset(options_));
   EXPECT_EQ(dataset->fields()[1].name, kTargetField);
   EXPECT_EQ(dataset->fields()[1].example.ToString(), "float32[1]");
+}
+
+TEST_F(NpyDatasetTest, ABinaryLossTakesLabelsFrom0To1) {
+  options_.num_classes = 2;
+  options_.rules.binary_loss = "log_loss";
+  const std::string inputs = Npy<float>("<f4", "2, 1", {1, 2});
+  Write(inputs, Npy<int64_t>("<i8", "2,", {1, 0}));
+  EXPECT_EQ(Error(), "");
+  Write(inputs, Npy<int64_t>("<i8", "2,", {1, 2}));
+  EXPECT_THAT(Error(), HasSubstr("_y.npy: label of row 1 is 2: it must be 0 or 1, because "
+                                 "model.loss is log_loss"));
+  Write(inputs, Npy<float>("<f4", "2,", {0.5f, 1}));
+  EXPECT_EQ(Error(), "");
+  Write(inputs, Npy<float>("<f4", "2, 1", {1, 3}));
+  EXPECT_THAT(Error(), HasSubstr("_y.npy: label of row 1 is 3: it must be at least 0 and at most "
+                                 "1, because model.loss is log_loss"));
+  Write(inputs, Npy<float>("<f4", "2, 2", {1, 3, 1, 1}));
+  EXPECT_EQ(Error(), "") << "several outputs are not one click";
 }
 
 TEST_F(NpyDatasetTest, MisfitsAreNamed) {
@@ -273,6 +292,16 @@ TEST_F(NpyIdsTest, OffsetsDivideOneList) {
   EXPECT_THAT(rows.keys(), ElementsAre(7, 8, 9, 7));
   EXPECT_THAT(rows.offsets(), ElementsAre(0, 3, 3, 4));
   EXPECT_THAT(rows.weights(), ElementsAre(0.5f, 1, 2, -1));
+}
+
+TEST_F(NpyIdsTest, AMeanTakesNoNegativeWeight) {
+  Write("item", Npy<int64_t>("<i8", "3,", {7, 8, 9}));
+  Write("rating", Npy<float>("<f4", "3,", {0, 1, -2}));
+  options_.ids[0].weights = "rating";
+  EXPECT_EQ(Error(), "");
+  options_.rules.takes_mean = [](absl::string_view field) { return field == "item"; };
+  EXPECT_THAT(Error(), HasSubstr("rating_train.npy: row 2 has an id whose weight -2 is negative, "
+                                 "but the model takes the mean of these rows"));
 }
 
 TEST_F(NpyIdsTest, NumbersMayStandBesideIds) {

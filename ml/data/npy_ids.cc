@@ -12,6 +12,7 @@
 #include "base/file_system.h"
 #include "base/find_file.h"
 #include "base/status_macros.h"
+#include "ml/data/data_rules.h"
 #include "ml/data/records/npy_file.h"
 
 namespace shoal {
@@ -56,7 +57,7 @@ class IdArrays {
 
   int64_t num_examples() const { return has_offsets_ ? offsets_.dims[0] - 1 : array_.dims[0]; }
 
-  absl::StatusOr<RaggedRows> Rows(int64_t examples) const {
+  absl::StatusOr<RaggedRows> Rows(int64_t examples, bool takes_mean) const {
     IdColumn ids = ids_;
     if (array_.kind == 'u') ids.negative = true;  // All 64 bits are those of the number.
     const int64_t width = array_.dims.size() == 2 ? array_.dims[1] : 1;
@@ -73,6 +74,13 @@ class IdArrays {
         if (wrong.empty()) continue;
         return absl::DataLossError(
             absl::StrCat(path_, ": row ", example, " has the id ", id, ", ", wrong));
+      }
+      if (takes_mean) {
+        const std::string wrong = WrongWeight(list.weights);
+        if (!wrong.empty()) {
+          return absl::DataLossError(
+              absl::StrCat(weights_path_, ": row ", example, " has an id ", wrong));
+        }
       }
       rows.AddExample(list.keys, list.weights);
     }
@@ -131,12 +139,12 @@ std::string NpyPath(const std::string& directory, const std::string& name,
 }
 
 absl::StatusOr<NpyIds> ReadNpyIds(const IdColumn& ids, const std::string& directory,
-                                  const std::string& split, int64_t max_examples) {
+                                  const std::string& split, int64_t max_examples, bool takes_mean) {
   IdArrays arrays(ids, directory, split);
   RETURN_IF_ERROR(arrays.Read());
   const int64_t all = arrays.num_examples();
   ASSIGN_OR_RETURN(RaggedRows rows,
-                   arrays.Rows(max_examples > 0 ? std::min(max_examples, all) : all));
+                   arrays.Rows(max_examples > 0 ? std::min(max_examples, all) : all, takes_mean));
   return NpyIds{NpyPath(directory, ids.column, split), all, std::move(rows)};
 }
 

@@ -27,9 +27,11 @@ struct NpyIds {
 // NpyPath(directory, ids.column, split). They are [examples], one id each; [examples, k], k ids
 // each; or, if there is an array <column>_offsets of [examples + 1] integers, those of all examples
 // one after the other: example i has the ids from offset i to offset i + 1. The array ids.weights
-// has a float for each id. DataLoss and InvalidArgument name the file, the row and the remedy.
+// has a float for each id, not a negative one if the model takes the mean of their rows. DataLoss
+// and InvalidArgument name the file, the row and the remedy.
 absl::StatusOr<NpyIds> ReadNpyIds(const IdColumn& ids, const std::string& directory,
-                                  const std::string& split, int64_t max_examples);
+                                  const std::string& split, int64_t max_examples,
+                                  bool takes_mean = false);
 
 }  // namespace shoal
 

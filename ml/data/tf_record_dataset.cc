@@ -13,6 +13,7 @@
 #include "base/file_system.h"
 #include "base/hash.h"
 #include "base/status_macros.h"
+#include "ml/data/data_rules.h"
 #include "ml/data/ids/record_ids.h"
 #include "ml/data/image_decoder.h"
 #include "ml/data/records/tf_example.pb.h"
@@ -158,6 +159,7 @@ class TfRecordDataset final : public Dataset {
       fields_.push_back(
           RaggedField(FieldNameOf(ids, ids.column),
                       ids.weights.empty() ? FieldKind::kRagged : FieldKind::kWeightedRagged));
+      takes_mean_.push_back(options_.rules.TakesMean(fields_.back().name));
     }
     return absl::OkStatus();
   }
@@ -282,6 +284,10 @@ class TfRecordDataset final : public Dataset {
     for (size_t i = 0; i < options_.ids.size(); ++i) {
       scratch->ids.Clear();
       RETURN_IF_ERROR(AddRecordIds(scratch->example, options_.ids[i], &scratch->ids));
+      if (takes_mean_[i]) {
+        const std::string wrong = WrongWeight(scratch->ids.weights);
+        if (!wrong.empty()) return Odd(options_.ids[i].column, absl::StrCat("has an id ", wrong));
+      }
       RaggedOutput(outputs[i]).AddExample(scratch->ids.keys, scratch->ids.weights);
     }
     return absl::OkStatus();
@@ -323,6 +329,14 @@ class TfRecordDataset final : public Dataset {
     return absl::OkStatus();
   }
 
+  absl::Status FillTarget(const tf::Feature& label, float* out) const {
+    RETURN_IF_ERROR(FillFloats(options_.label, label, layout_.label_count, out));
+    const std::string wanted =
+        layout_.label_count == 1 ? WantedTarget(*out, options_.rules) : std::string();
+    if (wanted.empty()) return absl::OkStatus();
+    return Odd(options_.label, absl::StrCat("is ", *out, ": ", wanted));
+  }
+
   absl::Status FillLabel(const tf::Example& example, char* out) const {
     if (!options_.has_label) {
       *reinterpret_cast<int32_t*>(out) = 0;
@@ -331,7 +345,7 @@ class TfRecordDataset final : public Dataset {
     ASSIGN_OR_RETURN(const tf::Feature* label,
                      FindFeature(example, "data.tfrecord.label", options_.label));
     if (layout_.label_count > 0) {
-      return FillFloats(options_.label, *label, layout_.label_count, reinterpret_cast<float*>(out));
+      return FillTarget(*label, reinterpret_cast<float*>(out));
     }
     if (label->int64_list().value_size() != 1) {
       return Odd(options_.label, absl::StrCat("has ", label->int64_list().value_size(),
@@ -339,10 +353,9 @@ class TfRecordDataset final : public Dataset {
     }
     const int64_t value = label->int64_list().value(0);
     if (value < 0 || value >= options_.num_classes) {
-      return Odd(
-          options_.label,
-          absl::StrCat("is ", value, ": it must be at least 0 and below the number of classes, ",
-                       options_.num_classes, "; correct it or set data.classes"));
+      return Odd(options_.label, absl::StrCat("is ", value, ": ",
+                                              WantedClass(options_.num_classes, options_.rules,
+                                                          "; correct it or set data.classes")));
     }
     *reinterpret_cast<int32_t*>(out) = static_cast<int32_t>(value);
     return absl::OkStatus();
@@ -355,6 +368,7 @@ class TfRecordDataset final : public Dataset {
   uint64_t fingerprint_ = 0;
   RecordLayout layout_;
   std::vector<FieldSpec> fields_;
+  std::vector<bool> takes_mean_;  // of each options_.ids
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 
+#include "ml/data/data_rules.h"
 #include "ml/data/dataset.h"
 #include "ml/data/ids/id_column.h"
 #include "ml/data/image_target.h"
@@ -24,6 +25,7 @@ struct TfRecordDatasetOptions {
   bool has_label = true;     // false: all labels are 0
   std::vector<IdColumn> ids;
   std::vector<std::string> numbers;  // the features that are the input, if there are ids
+  DataRules rules;
 };
 
 // Opens a data set of TFRecord files with tf.Example records. Opening finds the position of every
@@ -33,8 +35,8 @@ struct TfRecordDatasetOptions {
 // 1]), or floats ("input" float32 [count]). The label is one integer ("label" int32 in [0,
 // num_classes)) or floats ("target" float32 [count]). With ids, the input is the values of all
 // features `numbers`, if there are any, and each column of ids is a ragged field behind the label.
-// Errors name the file, the record and the feature: NotFound, DataLoss, InvalidArgument (no such
-// feature).
+// options.rules are checked when a record is read. Errors name the file, the record and the
+// feature: NotFound, DataLoss, InvalidArgument (no such feature).
 absl::StatusOr<std::unique_ptr<Dataset>> OpenTfRecordDataset(const TfRecordDatasetOptions& options);
 
 }  // namespace shoal

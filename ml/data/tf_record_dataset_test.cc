@@ -5,6 +5,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -171,6 +172,24 @@ TEST_F(TfRecordDatasetTest, FeaturesThatDoNotFitAreNamed) {
   EXPECT_THAT(ErrorOf(0), HasSubstr("/nowhere/train.tfrecord"));
 }
 
+TEST_F(TfRecordDatasetTest, ABinaryLossTakesLabelsFrom0To1) {
+  Write("0", {ImageExample(51, 1), ImageExample(51, 2)});
+  options_.num_classes = 2;
+  options_.rules.binary_loss = "hinge";
+  EXPECT_EQ(ErrorOf(0), "");
+  EXPECT_THAT(ErrorOf(1),
+              HasSubstr("_0: record 1: feature \"image/class/label\" is 2: it must be 0 "
+                        "or 1, because model.loss is hinge"));
+  tf::Example example = ImageExample(51, 1);
+  auto& features = *example.mutable_features()->mutable_feature();
+  features["clicks"].mutable_float_list()->add_value(2.5f);
+  Write("0", {example});
+  options_.label = "clicks";
+  EXPECT_THAT(ErrorOf(0),
+              HasSubstr("_0: record 0: feature \"clicks\" is 2.5: it must be at least 0 "
+                        "and at most 1, because model.loss is hinge"));
+}
+
 TEST_F(TfRecordDatasetTest, TheFingerprintIsOfTheRecords) {
   Write("0", {ImageExample(51, 3), ImageExample(52, 3)});
   const uint64_t first = OpenTfRecordDataset(options_).value()->fingerprint();
@@ -261,6 +280,19 @@ TEST_F(TfRecordIdsTest, WithoutNumbersAndLabelsThereAreIdsAlone) {
   ASSERT_OK_AND_ASSIGN(const RaggedRows rows, Ids());
   EXPECT_THAT(rows.weights(), ElementsAre(0.5f, 0.5f));
   EXPECT_THAT(labels_, ElementsAre(0));
+}
+
+TEST_F(TfRecordIdsTest, AMeanTakesNoNegativeWeight) {
+  tf::Example other = Click(1, 40);
+  auto& features = *other.mutable_features()->mutable_feature();
+  features["ratings"].mutable_float_list()->set_value(0, -0.5f);
+  Write("0", {Click(2, 30), other});
+  options_.ids[0].name = "clicked";
+  options_.ids[0].weights = "ratings";
+  EXPECT_OK(Ids().status());
+  options_.rules.takes_mean = [](absl::string_view field) { return field == "clicked"; };
+  EXPECT_THAT(Ids().status().message(),
+              HasSubstr("_0: record 1: feature \"items\" has an id whose weight -0.5 is negative"));
 }
 
 TEST_F(TfRecordIdsTest, AFeatureThatDoesNotFitIsNamedWithItsRecord) {

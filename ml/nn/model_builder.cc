@@ -10,6 +10,7 @@
 
 #include "base/status_macros.h"
 #include "ml/graph/ops.h"
+#include "ml/nn/feature_names.h"
 #include "ml/nn/features.h"
 #include "ml/nn/layer_stack.h"
 #include "ml/nn/losses.h"
@@ -303,6 +304,24 @@ bool Classifies(const v1::ModelConfig& config) {
   const absl::StatusOr<LossKind> loss = ParseLoss(config);
   return loss.ok() &&
          (*loss == LossKind::kSparseSoftmaxCrossEntropy || *loss == LossKind::kSoftmaxCrossEntropy);
+}
+
+DataRules DataRulesOf(const v1::ModelConfig& config) {
+  DataRules rules;
+  const absl::StatusOr<LossKind> loss = ParseLoss(config);
+  if (loss.ok() && (*loss == LossKind::kSigmoidCrossEntropy || *loss == LossKind::kLog ||
+                    *loss == LossKind::kHinge)) {
+    rules.binary_loss = std::string(LossName(*loss));
+  }
+  std::vector<std::string> columns;
+  for (const v1::FeatureConfig& feature : config.feature()) {
+    if (feature.pooling() == v1::FeatureConfig::POOLING_MEAN) columns.push_back(feature.column());
+  }
+  rules.takes_mean = [columns](absl::string_view field) {
+    return std::any_of(columns.begin(), columns.end(),
+                       [field](const std::string& column) { return StandsFor(column, field); });
+  };
+  return rules;
 }
 
 std::string NoticeOfExtraOutputs(const v1::ModelConfig& config,

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 
+#include "ml/data/data_rules.h"
 #include "ml/nn/features.h"
 #include "ml/nn/model.h"
 
@@ -38,6 +39,11 @@ std::string NoticeOfExtraOutputs(const v1::ModelConfig& config,
 // Returns whether the largest output of the model is the class that it predicts: its loss is a
 // softmax cross entropy.
 bool Classifies(const v1::ModelConfig& config);
+
+// Returns what the model wants of the values of its data: labels that are 0 and 1 for the losses
+// sigmoid_cross_entropy, log_loss and hinge, and weights that are not negative for features with
+// the pooling mean.
+DataRules DataRulesOf(const v1::ModelConfig& config);
 
 // Makes the part of the model that computes the predictions from its inputs, without labels and
 // loss. `fields` are the input fields, and the function gets their placeholders as

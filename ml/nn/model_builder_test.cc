@@ -9,6 +9,7 @@
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 
+#include "ml/data/data_rules.h"
 #include "ml/graph/gradients.h"
 #include "ml/graph/graph_runner.h"
 #include "ml/graph/ops.h"
@@ -416,6 +417,23 @@ TEST(ModelBuilderTest, LayersNameTheFieldsThatTheyTake) {
               absl::StrCat("model.input: '", unknown,
                            "' is not a dense input of the data, which has numbers, place, weight"));
   }
+}
+
+TEST(ModelBuilderTest, LossesOfTwoClassesAndMeansHaveRulesForTheData) {
+  const auto loss = [](const std::string& text) { return DataRulesOf(Parse(text)).binary_loss; };
+  for (const char* name : {"sigmoid_cross_entropy", "log_loss", "hinge"}) {
+    EXPECT_EQ(loss(absl::StrCat("layer { flatten {} } loss: '", name, "'")), name);
+  }
+  EXPECT_EQ(loss("name: 'dlrm'"), "sigmoid_cross_entropy");
+  EXPECT_EQ(loss("name: 'dlrm' loss: 'mean_squared_error'"), "");
+  EXPECT_EQ(loss("name: 'mlp'"), "");
+  EXPECT_EQ(loss("loss: 'unknown'"), "");
+  const DataRules rules = DataRulesOf(
+      Parse("feature { column: 'user' } feature { column: 'seen' pooling: POOLING_MEAN }"
+            "feature { column: 'c*' pooling: POOLING_MEAN }"));
+  EXPECT_TRUE(rules.TakesMean("seen"));
+  EXPECT_TRUE(rules.TakesMean("c1"));
+  EXPECT_FALSE(rules.TakesMean("user"));
 }
 
 TEST(ModelBuilderTest, ATargetMustBeADenseField) {

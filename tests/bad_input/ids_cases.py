@@ -58,6 +58,7 @@ deployment {{ num_ps_tasks: 0 num_replicas: 1 }}
     both = FEATURE + ' feature { column: "seen" table: "t" }'
     weighted = 'ids { column: "seen" weights: "weight" } '
     lists = 'feature { column: "seen" table: "t" }'
+    mean = 'feature { column: "seen" table: "t" pooling: mean }'
     for good in (table(user + seen, feature=both), array(user + weighted, feature=both)):
         done = subprocess.run([shoal, *good], capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -85,6 +86,12 @@ deployment {{ num_ps_tasks: 0 num_replicas: 1 }}
         (table(user, CSV + "1,,,0\n"), DATA_ERROR, 'train.csv:18: column "age" is empty'),
         (table(user + seen, CSV + "1,3|4:1,1,0\n", both), DATA_ERROR,
          'train.csv:18: column "seen" is "3|4:1", where 3 has no weight; write 3:1 (data.ids[1]: weights)'),
+        (table(user, CSV + "1,,1,3\n"), DATA_ERROR,
+         'train.csv:18: label in column "click" is 3: it must be 0 or 1, because model.loss is sigmoid_cross_entropy'),
+        (table(user, CSV.replace(",1\n", ",bought\n").replace(",0\n", ",seen\n") + "1,,1,clicked\n"), FLAGS,
+         "model.loss: sigmoid_cross_entropy is for the labels 0 and 1, but "),
+        (table(seen, CSV + "1,3:1|4:-0.999,1,0\n", mean), DATA_ERROR,
+         'train.csv:18: column "seen" is "3:1|4:-0.999", whose weight -0.999 is negative, but the model takes the mean'),
         (table(user, ""), DATA_ERROR, "train.csv: holds no examples; add some"),
         (table(user, b"\x28\xb5\x2f\xfd\x00", name="train.csv.zst"), DATA_ERROR, "train.csv.zst: is damaged ("),
         (predict("user,seen,age\nanna,,3\n"), DATA_ERROR, 'new.csv:2: column "user" is "anna"'),
@@ -99,6 +106,8 @@ deployment {{ num_ps_tasks: 0 num_replicas: 1 }}
          "seen_offsets_train.npy: row 16 is 21, but the last offset must be the number of ids in "),
         (array(weighted, feature=lists, seen_offsets=integers([0, 9, 8] + [20] * 14, npy)), DATA_ERROR,
          "seen_offsets_train.npy: row 2 is 8, less than the one before it; offsets must not fall"),
+        (array(weighted, feature=mean, weight=integers([0.5] * 19 + [-1], npy, "<f4")), DATA_ERROR,
+         "weight_train.npy: row 9 has an id whose weight -1 is negative, but the model takes the mean"),
         (array(weighted, feature=lists, seen_offsets=None), DATA_ERROR, "lists of ids need an array of offsets"),
         (array(weighted, feature=lists, weight=integers([1] * 19, npy, "<f4")), DATA_ERROR,
          "save one float for each id (data.ids[0].weights)"),

@@ -36,8 +36,7 @@ absl::StatusOr<std::unique_ptr<GraphProgram>> MakeProgram(const v1::RunConfig& r
 absl::StatusOr<std::unique_ptr<CheckpointEvaluator>> CheckpointEvaluator::Create(
     const v1::RunConfig& run, const ModelFactory& model) {
   RETURN_IF_ERROR(CheckNotInComputeProgram(run));
-  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> data,
-                   OpenRunData(run, DataSplit::kTest, model.dataset()));
+  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> data, OpenRunData(run, DataSplit::kTest, model));
   ASSIGN_OR_RETURN(std::unique_ptr<GraphProgram> program, MakeProgram(run, model, *data));
   BatchPlanOptions blocks;
   blocks.num_examples = data->size();

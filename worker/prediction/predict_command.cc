@@ -117,8 +117,7 @@ absl::StatusOr<PredictionFunction> OwnPredictions(const PredictOptions& options,
   std::unique_ptr<Dataset> of_run;
   const bool has_own_data = options.own_model->dataset() != nullptr;
   if (!options.input_file.empty() && has_own_data) {
-    ASSIGN_OR_RETURN(of_run,
-                     OpenRunData(options.run, DataSplit::kTrain, options.own_model->dataset()));
+    ASSIGN_OR_RETURN(of_run, OpenRunData(options.run, DataSplit::kTrain, *options.own_model));
   } else if (!options.input_file.empty()) {
     ASSIGN_OR_RETURN(of_run, OpenRunExamples(options.run.data(), options.run.seed(), /*size=*/0));
   }
@@ -223,11 +222,10 @@ absl::Status WritePredictions(FileSystem* file_system, const std::string& path,
 // The examples of --input, or of the run's test split.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenExamples(const PredictOptions& options) {
   const v1::RunConfig& run = options.run;
-  if (options.input_file.empty()) {
-    return OpenRunData(run, DataSplit::kTest,
-                       options.own_model == nullptr ? nullptr : options.own_model->dataset());
-  }
-  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> data, OpenInput(run.data(), options.input_file));
+  const ModelFactory model = options.own_model == nullptr ? ModelFromRunFile() : *options.own_model;
+  if (options.input_file.empty()) return OpenRunData(run, DataSplit::kTest, model);
+  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> data,
+                   OpenInput(run.data(), options.input_file, model.RulesFor(run)));
   ASSIGN_OR_RETURN(const std::string warning,
                    CheckInputValues(run.data(), options.input_file, *data));
   // The warning is about the data of the run file, which a program's data set replaces.

@@ -167,7 +167,8 @@ bool IsImageInput(const std::string& file) {
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenInput(const v1::DataConfig& config,
-                                                   const std::string& file) {
+                                                   const std::string& file,
+                                                   const DataRules& rules) {
   const bool is_table = absl::EndsWith(file, ".npy") || IsTableName(file) || IsClicksName(file) ||
                         IsRecordsName(file);
   if (!is_table && !IsImageInput(file)) {
@@ -179,10 +180,10 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenInput(const v1::DataConfig& config,
   }
   if (IsTableName(file)) RETURN_IF_ERROR(CheckInputColumns(config, file));
   const v1::DataConfig wanted = is_table ? config : LikeRunExamples(config);
-  absl::StatusOr<std::unique_ptr<Dataset>> data = MakeInputs(wanted, file);
+  absl::StatusOr<std::unique_ptr<Dataset>> data = MakeInputs(wanted, file, rules);
   if (data.ok()) return data;
   const v1::DataConfig plain = WithoutPreparation(wanted);
-  const absl::StatusOr<std::unique_ptr<Dataset>> unprepared = MakeInputs(plain, file);
+  const absl::StatusOr<std::unique_ptr<Dataset>> unprepared = MakeInputs(plain, file, rules);
   if (!unprepared.ok()) return UnreadableInput(file, unprepared.status());
   return ExplainMisfit(plain, file, **unprepared, data.status());
 }

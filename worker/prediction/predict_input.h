@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "ml/data/data_rules.h"
 #include "ml/data/dataset.h"
 #include "ml/tensor/tensor.h"
 #include "proto/v1/data_config.pb.h"
@@ -19,12 +20,12 @@ namespace shoal {
 // Returns whether the name is that of an image, or of a folder that is there.
 bool IsImageInput(const std::string& file);
 
-// Opens the examples in the file or folder of --input, prepared as the run's test split. Errors
-// name --input: InvalidArgument (the name's ending, a table without header), NotFound, DataLoss
-// (damaged, or of an unknown kind), FailedPrecondition (examples that differ in kind from the
-// run's).
+// Opens the examples in the file or folder of --input, prepared as the run's test split. `rules`
+// are those of the run's model. Errors name --input: InvalidArgument (the name's ending, a table
+// without header), NotFound, DataLoss (damaged, or of an unknown kind), FailedPrecondition
+// (examples that differ in kind from the run's).
 absl::StatusOr<std::unique_ptr<Dataset>> OpenInput(const v1::DataConfig& config,
-                                                   const std::string& file);
+                                                   const std::string& file, const DataRules& rules);
 
 // Opens the run's test split, or the training split if there is no other, or only `size` examples
 // of it if `size` is not 0. Table options that only concern the file of --input are ignored.

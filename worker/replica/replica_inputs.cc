@@ -55,20 +55,20 @@ absl::Status CheckBatchSize(const v1::RunConfig& run, int64_t examples) {
 }
 
 // The same for data of the program itself.
-absl::Status LoadOwnData(const v1::RunConfig& run, const DatasetFactory& own,
+absl::Status LoadOwnData(const v1::RunConfig& run, const ModelFactory& model,
                          ReplicaInputs* inputs) {
-  ASSIGN_OR_RETURN(inputs->train, OpenRunData(run, DataSplit::kTrain, own));
-  absl::StatusOr<std::unique_ptr<Dataset>> test = OpenRunData(run, DataSplit::kTest, own);
+  ASSIGN_OR_RETURN(inputs->train, OpenRunData(run, DataSplit::kTrain, model));
+  absl::StatusOr<std::unique_ptr<Dataset>> test = OpenRunData(run, DataSplit::kTest, model);
   if (absl::IsNotFound(test.status())) return absl::OkStatus();
   ASSIGN_OR_RETURN(inputs->test, std::move(test));
   return CheckSameFields(*inputs->train, *inputs->test);
 }
 
-absl::Status LoadData(const v1::RunConfig& run, ReplicaInputs* inputs) {
-  ASSIGN_OR_RETURN(inputs->train, MakeDataset(run.data(), DataSplit::kTrain, run.seed()));
+absl::Status LoadData(const v1::RunConfig& run, const ModelFactory& model, ReplicaInputs* inputs) {
+  ASSIGN_OR_RETURN(inputs->train, OpenRunData(run, DataSplit::kTrain, model));
   ASSIGN_OR_RETURN(const bool has_test, HasTestSplit(run.data()));
   if (has_test) {
-    ASSIGN_OR_RETURN(inputs->test, MakeDataset(run.data(), DataSplit::kTest, run.seed()));
+    ASSIGN_OR_RETURN(inputs->test, OpenRunData(run, DataSplit::kTest, model));
     RETURN_IF_ERROR(CheckSameFields(*inputs->train, *inputs->test));
   }
   return absl::OkStatus();
@@ -77,9 +77,11 @@ absl::Status LoadData(const v1::RunConfig& run, ReplicaInputs* inputs) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenRunData(const v1::RunConfig& run, DataSplit split,
-                                                     const DatasetFactory& own) {
-  if (own == nullptr) return MakeDataset(run.data(), split, run.seed());
-  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> data, own(run, split));
+                                                     const ModelFactory& model) {
+  if (model.dataset() == nullptr) {
+    return MakeDataset(run.data(), split, run.seed(), model.RulesFor(run));
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> data, model.dataset()(run, split));
   if (data != nullptr && data->size() > 0) return data;
   return absl::InvalidArgumentError(
       absl::StrCat("the program's data set has no examples in its ",
@@ -179,8 +181,8 @@ void AddEmbeddingNotices(const v1::RunConfig& run, const GraphProgram& program,
 }  // namespace
 
 ModelFactory ModelFromRunFile() {
-  return [](const v1::RunConfig& run, const std::vector<FieldSpec>& fields,
-            int64_t classes) -> absl::StatusOr<ModelFunction> {
+  const auto make = [](const v1::RunConfig& run, const std::vector<FieldSpec>& fields,
+                       int64_t classes) -> absl::StatusOr<ModelFunction> {
     if (!run.deployment().worker_binary().empty()) {
       return absl::FailedPreconditionError(absl::StrCat("worker_binary: the run's model is in ",
                                                         run.deployment().worker_binary(),
@@ -189,13 +191,15 @@ ModelFactory ModelFromRunFile() {
     return MakeModel(run.model(), fields, classes, {run.metrics().begin(), run.metrics().end()},
                      &run.table());
   };
+  const auto rules = [](const v1::RunConfig& run) { return DataRulesOf(run.model()); };
+  return ModelFactory(make, /*dataset=*/nullptr, rules);
 }
 
 absl::StatusOr<ReplicaInputs> LoadReplicaInputs(const v1::RunConfig& run, uint32_t replica_id,
                                                 const ModelFactory& model) {
   ReplicaInputs inputs;
-  RETURN_IF_ERROR(model.dataset() == nullptr ? LoadData(run, &inputs)
-                                             : LoadOwnData(run, model.dataset(), &inputs));
+  RETURN_IF_ERROR(model.dataset() == nullptr ? LoadData(run, model, &inputs)
+                                             : LoadOwnData(run, model, &inputs));
   RETURN_IF_ERROR(PlanBatches(run, &inputs));
   GraphProgram::Options program;
   program.run = run;

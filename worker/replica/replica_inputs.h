@@ -23,10 +23,10 @@ namespace shoal {
 // Returns a factory of the model that the run file names or describes.
 ModelFactory ModelFromRunFile();
 
-// Opens a split of the run's data: that of the program itself if `own` is not null. NotFound: the
-// data has no test split.
+// Opens a split of the run's data: that of the program itself if the model brings data of its own.
+// NotFound: the data has no test split.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenRunData(const v1::RunConfig& run, DataSplit split,
-                                                     const DatasetFactory& own);
+                                                     const ModelFactory& model);
 
 // Everything that a replica needs and that follows from the run alone: data, model, and their
 // declaration for the chief. It needs neither chief nor ps, so it also serves to check whether a

@@ -1,5 +1,6 @@
 #include "worker/replica/replica_inputs.h"
 
+#include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -216,6 +217,31 @@ TEST(ReplicaInputsTest, AProgramMayHaveDataOfItsOwn) {
     EXPECT_EQ(inputs->declaration.variables(0).shape(0), 3) << "the layer takes `place`";
     EXPECT_EQ(inputs->test == nullptr, test_examples == 0);
   }
+}
+
+TEST(ReplicaInputsTest, TheDataMustHaveTheLabelsOfTheLoss) {
+  v1::RunConfig run = Softmax();
+  run.mutable_model()->clear_name();
+  run.mutable_model()->add_layer()->mutable_dense()->set_units(1);
+  run.mutable_model()->set_loss("sigmoid_cross_entropy");
+  run.mutable_data()->Clear();
+  const std::string directory = ::testing::TempDir() + "/counts";
+  run.mutable_data()->set_directory(directory);
+  run.set_batch_size(2);
+  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
+  ASSERT_TRUE(files->MakeDirectory(directory).ok());
+  ASSERT_TRUE(WriteAtomically(*files, directory + "/train.csv", "a,clicks\n1,0\n2,1\n").ok());
+  EXPECT_TRUE(Load(run).ok()) << Load(run);
+  ASSERT_TRUE(WriteAtomically(*files, directory + "/train.csv", "a,clicks\n1,0\n2,3\n").ok());
+  EXPECT_TRUE(absl::IsDataLoss(Load(run)));
+  EXPECT_THAT(Load(run).message(),
+              HasSubstr("/counts/train.csv:3: label in column \"clicks\" is 3: "
+                        "it must be 0 or 1, because model.loss is sigmoid"));
+  // A program's own model takes labels as it wants.
+  const auto make = [](const v1::RunConfig& config, const std::vector<FieldSpec>& fields,
+                       int64_t classes) { return ModelFromRunFile()(config, fields, classes); };
+  const absl::StatusOr<ReplicaInputs> inputs = LoadReplicaInputs(run, 0, ModelFactory(make));
+  EXPECT_TRUE(inputs.ok()) << inputs.status();
 }
 
 TEST(ReplicaInputsTest, ADenseEmbeddingThatIsMovedWholeIsNoted) {
