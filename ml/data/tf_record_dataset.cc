@@ -211,6 +211,9 @@ class TfRecordDataset final : public Dataset {
           absl::StrCat(ids.column, " ", ids.weights, " ", ids.missing.has_value() ? 1 : 0, " ",
                        ids.missing.value_or(0));
       fingerprint_ = CombineFingerprints(fingerprint_, Fingerprint64(what));
+      for (const std::string& word : ids.missing_words) {
+        fingerprint_ = CombineFingerprints(fingerprint_, Fingerprint64(word));
+      }
     }
   }
 

@@ -12,6 +12,7 @@
 #include "base/file_system.h"
 #include "base/random.h"
 #include "base/status_matchers.h"
+#include "ml/data/ids/text_hash.h"
 #include "ml/data/image_encoder_testing.h"
 #include "ml/data/ragged_rows.h"
 #include "ml/data/records/tf_example.pb.h"
@@ -280,6 +281,22 @@ TEST_F(TfRecordIdsTest, WithoutNumbersAndLabelsThereAreIdsAlone) {
   ASSERT_OK_AND_ASSIGN(const RaggedRows rows, Ids());
   EXPECT_THAT(rows.weights(), ElementsAre(0.5f, 0.5f));
   EXPECT_THAT(labels_, ElementsAre(0));
+}
+
+TEST_F(TfRecordIdsTest, WordsThatStandForNoIdAreLeftOutAndChangeTheFingerprint) {
+  tf::Example example = Click(1, 30);
+  auto& features = *example.mutable_features()->mutable_feature();
+  for (const char* word : {"NULL", "blue"}) features["words"].mutable_bytes_list()->add_value(word);
+  Write("0", {example});
+  options_.ids[0].column = "words";
+  options_.ids[0].words = true;
+  ASSERT_OK_AND_ASSIGN(const RaggedRows all, Ids());
+  EXPECT_EQ(all.keys().size(), 2u);
+  const uint64_t fingerprint = OpenTfRecordDataset(options_).value()->fingerprint();
+  options_.ids[0].missing_words = {"NULL"};
+  ASSERT_OK_AND_ASSIGN(const RaggedRows rows, Ids());
+  EXPECT_THAT(rows.keys(), ElementsAre(static_cast<int64_t>(HashText("blue"))));
+  EXPECT_NE(OpenTfRecordDataset(options_).value()->fingerprint(), fingerprint);
 }
 
 TEST_F(TfRecordIdsTest, AMeanTakesNoNegativeWeight) {

@@ -74,6 +74,8 @@ deployment {{ num_ps_tasks: 0 num_replicas: 1 }}
         (table(user, feature=both), FLAGS, 'model.feature[1].column: "seen" is not a column of the data; those with ids are user'),
         (table(user, feature=FEATURE.replace("user", "age")), FLAGS, 'data.ids[0]: "user" is named by no feature'),
         (table('ids { column: "user" separator: "0" }'), FLAGS, 'data.ids[0].separator: "0" must be a text that no number'),
+        (table('ids { column: "user" missing_words: "NULL" }'), FLAGS,
+         "data.ids[0].missing_words: is for words, but ids are numbers; use missing, or set words: true"),
         (table("ids {}"), FLAGS, "data.ids[0].column: is empty; name a column of the data"),
         (array('ids { column: "user" words: true }'), FLAGS, "data.ids[0].words: is for csv and tfrecord"),
         (train({}, "format: clicks_synthetic " + user), FLAGS, "data.ids: is for the format csv and npy and tfrecord only"),

@@ -1,5 +1,6 @@
 #include "ml/data/ids/id_column.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/ascii.h"
@@ -15,6 +16,12 @@ namespace {
 // Returns what to set in the run file, for ids that have an entry there.
 std::string Remedy(const IdColumn& ids, absl::string_view what) {
   return ids.entry.empty() ? "" : absl::StrCat(" (", ids.entry, ": ", what, ")");
+}
+
+// Returns whether the text of a cell or a feature stands for no id.
+bool IsNone(absl::string_view text, const IdColumn& ids) {
+  const std::vector<std::string>& missing = ids.missing_words;
+  return text.empty() || std::find(missing.begin(), missing.end(), text) != missing.end();
 }
 
 std::string AddKey(uint64_t key, float weight, const IdColumn& ids, IdList* list) {
@@ -59,7 +66,7 @@ std::string AddIds(absl::string_view cell, const IdColumn& ids, IdList* list) {
   while (true) {
     const size_t end = ids.separator.empty() ? absl::string_view::npos : cell.find(ids.separator);
     const absl::string_view text = absl::StripAsciiWhitespace(cell.substr(0, end));
-    if (!text.empty()) {
+    if (!IsNone(text, ids)) {
       std::string wrong =
           ids.weights.empty() ? AddText(text, 1, ids, list) : AddWeighted(text, ids, list);
       if (!wrong.empty()) return wrong;
@@ -80,7 +87,7 @@ std::string AddId(int64_t number, float weight, const IdColumn& ids, IdList* lis
 }
 
 std::string AddWord(absl::string_view text, float weight, const IdColumn& ids, IdList* list) {
-  return text.empty() ? "" : AddKey(HashText(text), weight, ids, list);
+  return IsNone(text, ids) ? "" : AddKey(HashText(text), weight, ids, list);
 }
 
 }  // namespace shoal

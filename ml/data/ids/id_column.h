@@ -22,8 +22,9 @@ struct IdColumn {
   // (":" for "7:0.5"), otherwise the name of an array or of a feature of a record. Empty: ids have
   // no weights.
   std::string weights;
-  std::optional<int64_t> missing;  // this number is not an id
-  bool negative = false;           // negative numbers are ids, too: the 64 bits count
+  std::optional<int64_t> missing;          // this number is not an id
+  std::vector<std::string> missing_words;  // these texts are not ids of a column of words
+  bool negative = false;                   // negative numbers are ids, too: the 64 bits count
   std::string entry;  // its place in the run file, "data.ids[0]", for errors; empty: it has none
 };
 
@@ -43,16 +44,16 @@ inline std::string FieldNameOf(const IdColumn& ids, absl::string_view column) {
   return ids.name.empty() ? std::string(column) : ids.name;
 }
 
-// Adds the ids of a cell to *list; an empty cell, and an empty place in a list, has none. Returns
-// what is wrong with the cell and the remedy, or "".
+// Adds the ids of a cell to *list; an empty cell, and an empty place in a list, has none. A word of
+// ids.missing_words needs no weight. Returns what is wrong with the cell and the remedy, or "".
 std::string AddIds(absl::string_view cell, const IdColumn& ids, IdList* list);
 
 // Adds a number, unless it is ids.missing. A column without weights ignores the weight. Returns
 // what is wrong with the number or the weight and the remedy, or "".
 std::string AddId(int64_t number, float weight, const IdColumn& ids, IdList* list);
 
-// Adds a text of a column of words, all of whose bytes count, unless it is empty. Returns what is
-// wrong with the weight, or "".
+// Adds a text of a column of words, all of whose bytes count, unless it is empty or one of
+// ids.missing_words. Returns what is wrong with the weight, or "".
 std::string AddWord(absl::string_view text, float weight, const IdColumn& ids, IdList* list);
 
 }  // namespace shoal

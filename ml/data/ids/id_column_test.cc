@@ -91,6 +91,24 @@ TEST(IdColumnTest, ANumberThatStandsForNoIdIsLeftOut) {
   EXPECT_THAT(AddIds("-2", ids, &list), HasSubstr("ids are not negative"));
 }
 
+TEST(IdColumnTest, AWordThatStandsForNoIdIsLeftOut) {
+  IdColumn ids;
+  ids.words = true;
+  ids.missing_words = {"NULL", "\\N"};
+  ids.separator = "|";
+  IdList list;
+  EXPECT_EQ(AddIds("NULL", ids, &list), "");
+  EXPECT_EQ(AddIds("\\N| NULL |blue|null", ids, &list), "");
+  EXPECT_EQ(AddWord("NULL", 1, ids, &list), "");
+  const auto blue = static_cast<int64_t>(HashText("blue"));
+  EXPECT_THAT(list.keys, ElementsAre(blue, static_cast<int64_t>(HashText("null"))));
+  ids.weights = ":";
+  list.Clear();
+  EXPECT_EQ(AddIds("NULL:2|NULL|blue:0.5", ids, &list), "");
+  EXPECT_THAT(list.keys, ElementsAre(blue));
+  EXPECT_THAT(list.weights, ElementsAre(0.5f));
+}
+
 TEST(IdColumnTest, AWeightStandsBehindEachId) {
   IdColumn ids;
   ids.separator = "|";

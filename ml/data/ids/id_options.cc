@@ -57,6 +57,21 @@ absl::Status CheckNoTableOptions(const std::string& entry, const v1::IdsOptions&
   return absl::OkStatus();
 }
 
+// Checks that each of the words can be in a cell or a feature.
+absl::Status CheckMissingWords(const std::string& field, const v1::IdsOptions& ids) {
+  if (ids.missing_words_size() > 0 && !ids.words()) {
+    return Wrong(field, "is for words, but ids are numbers; use missing, or set words: true");
+  }
+  for (const std::string& word : ids.missing_words()) {
+    if (word.empty()) return Wrong(field, "has an empty text, which is never an id; drop it");
+    if (ids.separator().empty() || !absl::StrContains(word, ids.separator())) continue;
+    return Wrong(field, absl::StrCat("\"", absl::CHexEscape(word),
+                                     "\" has the separator of the ids, so no id is this text; drop "
+                                     "it, or change separator"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckEntry(int index, Config::Format format, const Config& config) {
   const v1::IdsOptions& ids = config.ids(index);
   const std::string entry = EntryName(index);
@@ -72,8 +87,10 @@ absl::Status CheckEntry(int index, Config::Format format, const Config& config) 
   if (absl::StrContains(ids.name(), '*')) return Wrong(entry + ".name", "may not have a '*'");
   if (ids.words() && (ids.has_missing() || ids.negative())) {
     return Wrong(entry + (ids.negative() ? ".negative" : ".missing"),
-                 "is for numbers, but ids are words; drop it");
+                 ids.negative() ? "is for numbers, but ids are words; drop it"
+                                : "is for numbers, but ids are words; use missing_words");
   }
+  RETURN_IF_ERROR(CheckMissingWords(entry + ".missing_words", ids));
   return format == Config::FORMAT_CSV ? CheckTableOptions(entry, ids)
                                       : CheckNoTableOptions(entry, ids, format);
 }
@@ -91,6 +108,7 @@ std::vector<IdColumn> IdColumnsOf(const v1::DataConfig& config) {
     column.separator = ids.separator();
     column.weights = ids.weights();
     if (ids.has_missing()) column.missing = ids.missing();
+    column.missing_words.assign(ids.missing_words().begin(), ids.missing_words().end());
     column.negative = ids.negative();
     column.entry = EntryName(i);
   }

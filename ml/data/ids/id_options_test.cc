@@ -14,6 +14,7 @@
 namespace shoal {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Config = v1::DataConfig;
 
@@ -24,9 +25,10 @@ Config Parse(const std::string& text) {
 }
 
 TEST(IdOptionsTest, EachEntryIsAColumn) {
-  const std::vector<IdColumn> columns = IdColumnsOf(
-      Parse("ids { column: 'user' missing: -1 }"
-            "ids { column: 'tags' name: 't' words: true separator: '|' weights: ':' }"));
+  const std::vector<IdColumn> columns =
+      IdColumnsOf(Parse("ids { column: 'user' missing: -1 }"
+                        "ids { column: 'tags' name: 't' words: true separator: '|' weights: ':'"
+                        "  missing_words: 'NULL' missing_words: 'None' }"));
   ASSERT_EQ(columns.size(), 2u);
   EXPECT_EQ(columns[0].column, "user");
   EXPECT_EQ(columns[0].missing, -1);
@@ -36,6 +38,7 @@ TEST(IdOptionsTest, EachEntryIsAColumn) {
   EXPECT_TRUE(columns[1].words);
   EXPECT_EQ(columns[1].separator, "|");
   EXPECT_EQ(columns[1].weights, ":");
+  EXPECT_THAT(columns[1].missing_words, ElementsAre("NULL", "None"));
   EXPECT_EQ(FieldNameOf(columns[1], "tags"), "t");
 }
 
@@ -48,7 +51,8 @@ TEST(IdOptionsTest, GoodOptionsFitTheirFormat) {
       CheckIdOptions(Config::FORMAT_NPY, Parse("ids { column: 'user' missing: 0 weights: 'w1' }")));
   EXPECT_OK(
       CheckIdOptions(Config::FORMAT_TFRECORD,
-                     Parse("ids { column: 'user' words: true weights: 'w1' } numbers: 'age'")));
+                     Parse("ids { column: 'user' words: true weights: 'w1' missing_words: 'NULL' } "
+                           "numbers: 'age'")));
   EXPECT_OK(CheckIdOptions(Config::FORMAT_IDX, Config()));
 }
 
@@ -66,7 +70,13 @@ TEST(IdOptionsTest, WrongOptionsAreNamedWithTheRemedy) {
       {Config::FORMAT_CSV, "ids { column: 'label' }",
        "data.ids[0].name: \"label\" is the name of another field of the data"},
       {Config::FORMAT_CSV, "ids { column: 'a' words: true missing: 0 }",
-       "data.ids[0].missing: is for"},
+       "data.ids[0].missing: is for numbers, but ids are words; use missing_words"},
+      {Config::FORMAT_CSV, "ids { column: 'a' missing_words: 'NULL' }",
+       "data.ids[0].missing_words: is for words, but ids are numbers; use missing, or set words"},
+      {Config::FORMAT_CSV, "ids { column: 'a' words: true missing_words: '' }",
+       "data.ids[0].missing_words: has an empty text, which is never an id; drop it"},
+      {Config::FORMAT_CSV, "ids { column: 'a' words: true separator: ' ' missing_words: 'no id' }",
+       "data.ids[0].missing_words: \"no id\" has the separator of the ids, so no id is this text"},
       {Config::FORMAT_CSV, "ids { column: 'a' words: true negative: true }",
        "data.ids[0].negative: is for numbers"},
       {Config::FORMAT_CSV, "ids { column: 'a' separator: '-' }",
