@@ -144,8 +144,10 @@ class CsvReader {
       line_ = lines->number();
       if (line_ == 1) line = absl::StripPrefix(line, "\xef\xbb\xbf");  // a byte order mark
       if (absl::StripAsciiWhitespace(line).empty()) continue;
-      // A cell of ids at the begin or the end may be empty, also if the delimiter is a tab.
-      if (options_.ids.empty()) line = absl::StripAsciiWhitespace(line);
+      // A cell at the begin or the end may be empty where ids or numbers may be missing, also if
+      // the delimiter is a tab.
+      const bool may_be_empty = !options_.ids.empty() || options_.empty_number.has_value();
+      if (!may_be_empty) line = absl::StripAsciiWhitespace(line);
       if (!SplitCells(line, options_.delimiter, &cells_)) return Wrong("has a quote that is open");
       if (num_columns_ == 0) {
         RETURN_IF_ERROR(ReadFirstLine());
@@ -212,7 +214,12 @@ class CsvReader {
 
   absl::StatusOr<float> ReadNumber(size_t column) const {
     float value = 0;
-    if (cells_[column].empty()) return Wrong(absl::StrCat(ColumnName(column), " is empty"));
+    if (cells_[column].empty()) {
+      const bool is_input = !options_.has_label || column != roles_.label;
+      return Wrong(
+          absl::StrCat(ColumnName(column), " is empty",
+                       is_input ? " (data.csv.empty_number gives such cells a value)" : ""));
+    }
     if (absl::SimpleAtof(cells_[column], &value) && std::isfinite(value)) return value;
     return Wrong(absl::StrCat(ColumnName(column), " is ", QuotedCell(cells_[column]),
                               ", which is not a finite number"));
@@ -232,6 +239,10 @@ class CsvReader {
   absl::Status ReadRow() {
     RETURN_IF_ERROR(CheckColumns());
     for (const size_t column : roles_.numbers) {
+      if (cells_[column].empty() && options_.empty_number.has_value()) {
+        inputs_.push_back(*options_.empty_number);
+        continue;
+      }
       ASSIGN_OR_RETURN(inputs_.emplace_back(), ReadNumber(column));
     }
     RETURN_IF_ERROR(ReadLabel());

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct CsvDatasetOptions {
   // The columns of "input", in this order, by name, index, or a beginning and '*'. Empty: all
   // columns except the label and ids.
   std::vector<std::string> numbers;
+  std::optional<float> empty_number;  // the value of an empty cell among these; none: an error
   DataRules rules;
 };
 

@@ -98,7 +98,8 @@ TEST_F(CsvDatasetTest, ARegressionHasATarget) {
 
 TEST_F(CsvDatasetTest, BadCellsAreNamedByLineAndColumn) {
   EXPECT_THAT(ErrorOf("a,b\n1,2\n,3\n"),
-              EndsWith(".csv:3: column \"a\" is empty; correct or remove the line"));
+              EndsWith(".csv:3: column \"a\" is empty (data.csv.empty_number gives such cells a "
+                       "value); correct or remove the line"));
   EXPECT_THAT(ErrorOf("a,b\n\nx1,2\n"),
               HasSubstr(".csv:3: column \"a\" is \"x1\", which is not a finite number"));
   EXPECT_THAT(ErrorOf("a,b\nnan,2\n"), HasSubstr(".csv:2: column \"a\" is \"nan\""));
@@ -107,6 +108,20 @@ TEST_F(CsvDatasetTest, BadCellsAreNamedByLineAndColumn) {
   EXPECT_THAT(ErrorOf("a,b\n\"1,2\n"), HasSubstr(".csv:2: has a quote that is open"));
   options_.has_header = false;
   EXPECT_THAT(ErrorOf("1,2\n?,2\n"), HasSubstr(".csv:2: column 0 is \"?\""));
+}
+
+TEST_F(CsvDatasetTest, AnEmptyNumberMayHaveAValue) {
+  options_.empty_number = -1.5f;
+  Load("a,b,c\n1,,0\n , 2,1\n");
+  EXPECT_THAT(inputs_, ElementsAre(1, -1.5f, -1.5f, 2));
+  EXPECT_THAT(labels_, ElementsAre(0, 1));
+  EXPECT_THAT(ErrorOf("a,b\n1,\n"),
+              EndsWith(".csv:2: column \"b\" is empty; correct or remove the line"));
+  EXPECT_THAT(ErrorOf("a,b\nNULL,1\n"), HasSubstr("column \"a\" is \"NULL\", which is not a"));
+  options_.delimiter = '\t';
+  options_.label = "b";
+  Load("a\tb\tc\n\t0\t5\n4\t1\t\r\n");
+  EXPECT_THAT(inputs_, ElementsAre(-1.5f, 5, 4, -1.5f));
 }
 
 TEST_F(CsvDatasetTest, BadLabelsAreNamedByLine) {

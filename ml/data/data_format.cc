@@ -1,7 +1,9 @@
 #include "ml/data/data_format.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -98,6 +100,7 @@ std::vector<FieldOfFormats> FieldsOfFormats(const v1::DataConfig& config) {
           {"csv.no_header", csv.no_header(), {Config::FORMAT_CSV}},
           {"csv.delimiter", !csv.delimiter().empty(), {Config::FORMAT_CSV}},
           {"csv.regression", csv.regression(), {Config::FORMAT_CSV}},
+          {"csv.empty_number", csv.has_empty_number(), {Config::FORMAT_CSV}},
           {"ids",
            config.ids_size() > 0,
            {Config::FORMAT_CSV, Config::FORMAT_NPY, Config::FORMAT_TFRECORD}},
@@ -288,6 +291,12 @@ absl::Status CheckDataFields(v1::DataConfig::Format format, const v1::DataConfig
     return absl::InvalidArgumentError(absl::StrCat("data.", field.path, ": is for the format ",
                                                    list, " only, and the data are ",
                                                    FormatName(format), "; drop it"));
+  }
+  const double empty_number = config.csv().empty_number();
+  if (!(std::abs(empty_number) <= std::numeric_limits<float>::max())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.csv.empty_number: is ", empty_number,
+                     ", which is not a finite number of 32 bits; give one, such as 0"));
   }
   RETURN_IF_ERROR(CheckIdOptions(format, config));
   if (config.directory().empty() || NeedsNoFiles(config)) return absl::OkStatus();

@@ -268,6 +268,22 @@ TEST_F(DataDirectoryTest, TablesAreFound) {
   EXPECT_THAT(Describe(DataSplit::kTrain), HasSubstr("are for images, but inputs are float32[2]"));
 }
 
+TEST_F(DataDirectoryTest, EmptyNumbersOfTablesHaveTheValueOfTheRunFile) {
+  Write("train.csv", "a,label\n1,0\n,1\n");
+  EXPECT_THAT(Describe(DataSplit::kTrain), HasSubstr("train.csv:3: column \"a\" is empty"));
+  config_.mutable_csv()->set_empty_number(0);
+  EXPECT_EQ(Describe(DataSplit::kTrain), "2 float32[1] label");
+  Write("new.csv", "b,a\n1,\n");
+  EXPECT_OK(MakeInputs(config_, root_ + "/new.csv").status());
+  config_.mutable_csv()->set_empty_number(1e40);
+  EXPECT_THAT(
+      Describe(DataSplit::kTrain),
+      HasSubstr("data.csv.empty_number: is 1e+40, which is not a finite number of 32 bits"));
+  config_.set_format(v1::DataConfig::FORMAT_CLICKS_SYNTHETIC);
+  EXPECT_THAT(Describe(DataSplit::kTrain),
+              HasSubstr("data.csv.empty_number: is for the format csv only, and the data are"));
+}
+
 TEST_F(DataDirectoryTest, ArraysAreFound) {
   const std::string header = "{'descr': '|u1', 'fortran_order': False, 'shape': (2,)}\n";
   const std::string labels = std::string("\x93NUMPY\x01\x00\x38\x00", 10) + header + "\x01\x02";

@@ -77,6 +77,9 @@ CsvDatasetOptions CsvInputs(const v1::DataConfig& config, const std::string& pat
   options.has_header = !config.csv().no_header();
   const std::string& delimiter = config.csv().delimiter();
   if (!delimiter.empty()) options.delimiter = delimiter[0];
+  if (config.csv().has_empty_number()) {
+    options.empty_number = static_cast<float>(config.csv().empty_number());
+  }
   options.ids = IdColumnsOf(config);
   options.numbers.assign(config.numbers().begin(), config.numbers().end());
   return options;

@@ -31,7 +31,9 @@ CsvDatasetOptions OptionsFor(const v1::DataConfig& config, const std::string& pa
   options.path = path;
   options.label = config.csv().label();
   if (!config.csv().delimiter().empty()) options.delimiter = config.csv().delimiter()[0];
-  options.ids = IdColumnsOf(config);  // Cells of ids may be empty at the ends of a line.
+  // Cells of ids and of numbers may be empty at the ends of a line.
+  options.ids = IdColumnsOf(config);
+  if (config.csv().has_empty_number()) options.empty_number = 0;
   return options;
 }
 
