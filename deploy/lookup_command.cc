@@ -1,7 +1,9 @@
 #include "deploy/lookup_command.h"
 
+#include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -13,6 +15,7 @@
 #include "base/file_system.h"
 #include "base/status_macros.h"
 #include "deploy/table_export.h"
+#include "ml/data/ids/text_hash.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/config/flags.h"
 #include "runtime/config/rule.h"
@@ -28,11 +31,19 @@ absl::StatusOr<uint64_t> ParseKey(const std::string& text) {
   int64_t negative = 0;
   if (absl::SimpleAtoi(text, &key)) return key;
   if (absl::SimpleAtoi(text, &negative)) return static_cast<uint64_t>(negative);
-  return InvalidField(text, "is not a key; a key is a whole number of 64 bits");
+  return InvalidField(text,
+                      "is not a key; a key is a whole number of 64 bits; give --words for words");
 }
 
-std::string Describe(const std::string& key, const TableReader::Row& row, uint32_t min_count) {
-  std::string line = absl::StrCat(key, ": ", absl::StrJoin(row.value, " "));
+// Returns the key of an argument; `words`: it is a text in a column of words.
+absl::StatusOr<uint64_t> KeyOf(const std::string& argument, bool words) {
+  if (!words) return ParseKey(argument);
+  if (argument.empty()) return InvalidField("KEY", "is empty; an empty text is never an id");
+  return HashText(argument);
+}
+
+std::string Describe(const std::string& name, const TableReader::Row& row, uint32_t min_count) {
+  std::string line = absl::StrCat(name, ": ", absl::StrJoin(row.value, " "));
   if (row.is_stored) return absl::StrCat(line, "  (version ", row.touched, ")");
   if (row.count == 0) return absl::StrCat(line, "  (never trained: the initial value)");
   return absl::StrCat(line, "  (touched in ", row.count, " of ", min_count,
@@ -50,7 +61,7 @@ absl::StatusOr<std::string> Lookup(const CommandLine& line) {
   }
   std::vector<uint64_t> keys;
   for (const std::string& argument : line.arguments) {
-    ASSIGN_OR_RETURN(keys.emplace_back(), ParseKey(argument));
+    ASSIGN_OR_RETURN(keys.emplace_back(), KeyOf(argument, line.task.words));
   }
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint,
@@ -63,7 +74,9 @@ absl::StatusOr<std::string> Lookup(const CommandLine& line) {
   std::string text = absl::StrCat(line.task.table, ", step ", checkpoint->manifest().step(), "\n");
   for (size_t i = 0; i < keys.size(); ++i) {
     ASSIGN_OR_RETURN(const TableReader::Row row, (*table)->Find(keys[i]));
-    absl::StrAppend(&text, Describe(line.arguments[i], row, (*table)->min_count()), "\n");
+    const std::string name =
+        line.task.words ? absl::StrCat(keys[i], " ", line.arguments[i]) : line.arguments[i];
+    absl::StrAppend(&text, Describe(name, row, (*table)->min_count()), "\n");
   }
   return text;
 }
@@ -74,10 +87,10 @@ int LookupMain(absl::Span<const std::string> args) {
   const absl::StatusOr<CommandLine> line = ParseCommandLine(kScopeLookup, args);
   if (line.ok() && line->help) {
     std::printf(
-        "usage: shoal lookup --out=DIR --table=TABLE [--step=N] KEY...\n\n"
+        "usage: shoal lookup --out=DIR --table=TABLE [--step=N] [--words] KEY...\n\n"
         "Prints the rows of these keys from the newest checkpoint of a run, which may be under\n"
         "way. A key that was never trained has its initial value. A key is a whole number of 64\n"
-        "bits; -5 names the key with the same bits.\n\n%s",
+        "bits; -5 names the key with the same bits. With --words it is a word of the data.\n\n%s",
         FlagHelp(kScopeLookup).c_str());
     return kExitDone;
   }

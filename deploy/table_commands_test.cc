@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -16,6 +18,7 @@
 #include "deploy/inspect_command.h"
 #include "deploy/lookup_command.h"
 #include "deploy/table_export.h"
+#include "ml/data/ids/text_hash.h"
 #include "ml/data/records/npy_file.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpoint_testing.h"
@@ -179,10 +182,24 @@ TEST_F(TableCommandsTest, LookupPrintsRowsAndSaysWhichWereNeverTrained) {
   EXPECT_NE(Run(&LookupMain, {"--table=other", "3"}), 0);
   EXPECT_THAT(errors_, HasSubstr("has no table other; it has item"));
   EXPECT_NE(Run(&LookupMain, {"--table=item", "three"}), 0);
-  EXPECT_THAT(errors_, HasSubstr("three: is not a key; a key is a whole number of 64 bits"));
+  EXPECT_THAT(errors_, HasSubstr("three: is not a key; a key is a whole number of 64 bits; give "
+                                 "--words for words"));
   EXPECT_NE(Run(&LookupMain, {"3"}), 0);
   EXPECT_THAT(errors_, HasSubstr("--table: is missing"));
   EXPECT_EQ(Run(&LookupMain, {"--help"}), 0);
+}
+
+TEST_F(TableCommandsTest, LookupFindsTheKeysOfWords) {
+  Save(7);
+  const std::string key = absl::StrCat(HashText("blue"));
+  ASSERT_EQ(Run(&LookupMain, {"--table=item", key}), 0) << errors_;
+  std::string row = printed_;
+  ASSERT_EQ(Run(&LookupMain, {"--table=item", "--words", "blue"}), 0) << errors_;
+  EXPECT_EQ(printed_, absl::StrReplaceAll(row, {{key + ": ", key + " blue: "}}));
+  ASSERT_EQ(Run(&LookupMain, {"--table=item", "--words", "3"}), 0) << errors_;
+  EXPECT_THAT(printed_, HasSubstr(absl::StrCat("\n", HashText("3"), " 3: 0 0  (never trained")));
+  EXPECT_NE(Run(&LookupMain, {"--table=item", "--words", ""}), 0);
+  EXPECT_THAT(errors_, HasSubstr("KEY: is empty; an empty text is never an id"));
 }
 
 TEST_F(TableCommandsTest, InspectListsTables) {

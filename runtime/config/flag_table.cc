@@ -294,6 +294,9 @@ constexpr FlagSpec kTable[] = {
      "With --tables: only rows that are new or changed since the run's checkpoint of this step, or "
      "since the checkpoint in this directory, and TABLE.removed.npy with the keys that are gone."},
     {"table", kFinished, kScopeLookup, kText, "", "TABLE", "The table. Needed."},
+    {"words", kFinished, kScopeLookup, kBool, "", "",
+     "Each KEY is a word of a column with `words: true`; its key is that of the data, "
+     "XXH3-64(word)."},
     {"input", kFinished, kScopePredict, kText, "", "FILE|FOLDER",
      "Examples without labels: a PNG or JPEG file, a folder of them, an array [examples, ...] in "
      ".npy, a table in .csv or .tsv, or records in .tfrecord; uint8 .npy alone is divided by 255. "

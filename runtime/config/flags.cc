@@ -158,6 +158,7 @@ absl::Status ApplyTaskFlag(FlagScope scope, const GivenFlag& flag, CommandLine* 
   const std::pair<absl::string_view, bool*> switches[] = {{"insecure", &task->insecure},
                                                           {"probabilities", &task->probabilities},
                                                           {"use_averages", &task->use_averages},
+                                                          {"words", &task->words},
                                                           {"json", &task->json}};
   for (const auto& [known, target] : switches) {
     if (name != known) continue;
@@ -212,7 +213,7 @@ absl::Status CheckPaths(const CommandLine& line) {
       {"--since", task.since}};
   for (const auto& [name, path] : paths) RETURN_IF_ERROR(CheckIsPath(name, path));
   for (const std::string& argument : line.arguments) {
-    RETURN_IF_ERROR(CheckIsPath("argument", argument));
+    if (!task.words) RETURN_IF_ERROR(CheckIsPath("argument", argument));
   }
   return absl::OkStatus();
 }

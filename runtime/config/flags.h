@@ -95,6 +95,7 @@ struct TaskFlags {
   std::string tables_directory;             // export
   std::string since;                        // export
   std::string table;                        // lookup
+  bool words = false;                       // lookup
   std::string input_file;                   // predict
   std::string predictions_file;             // predict
   bool probabilities = false;               // predict

@@ -120,6 +120,14 @@ TEST(FlagsTest, ANegativeNumberIsAnArgument) {
   EXPECT_EQ(Error({"--5"}), "--5: is not a flag; see --help");
 }
 
+TEST(FlagsTest, AnyTextIsAWord) {
+  const CommandLine line =
+      Parsed(kScopeLookup, {"--out=/d", "--words", "--table=item", "http://a.b/c", "--", "--red"});
+  EXPECT_TRUE(line.task.words);
+  EXPECT_THAT(line.arguments, ElementsAre("http://a.b/c", "--red"));
+  EXPECT_THAT(Error({"http://a.b/c"}, kScopeLookup), HasSubstr("is not a path of this machine"));
+}
+
 TEST(FlagsTest, ErrorsAreOneLineWithFlagAndRemedy) {
   EXPECT_EQ(Error({"--learning_rte=1"}),
             "--learning_rte: is not a flag; did you mean --learning_rate?");

@@ -111,5 +111,6 @@ def table_cases(scratch, shoal):
         (["eval", f"--out={out}", "--use_averages"], FLAGS, "--use_averages: has no meaning for a run with tables"),
         (["lookup", f"--out={out}", "--table=shop", "1"], CONFIG, "has no table shop; it has user, item"),
         (["lookup", f"--out={out}", "--table=user", "anna"], FLAGS, "anna: is not a key"),
+        (["lookup", f"--out={out}", "--table=user", "--words", ""], FLAGS, "KEY: is empty; an empty text is never an id"),
         (["lookup", f"--out={out}", "1"], FLAGS, "--table: is missing; name a table of the run"),
     ]
