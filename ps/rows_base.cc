@@ -32,7 +32,7 @@ RowsBase::Plan RowsBase::PlanFor(const FileSystem& file_system, const SnapshotLi
     continued_.clear();
     if (MayContinue(file_system, lineage, snapshot)) continued_ = published_;
   }
-  if (!continued_.empty() && SelectChanges(snapshot, &plan)) {
+  if (!continued_.empty() && CountChanges(snapshot, &plan)) {
     for (const Link& link : continued_) plan.bases.push_back(link.shard);
     return plan;
   }
@@ -66,16 +66,18 @@ bool RowsBase::MayContinue(const FileSystem& file_system, const SnapshotLineage&
   });
 }
 
-bool RowsBase::SelectChanges(const Snapshot& snapshot, Plan* plan) const {
+bool RowsBase::CountChanges(const Snapshot& snapshot, Plan* plan) const {
   uint64_t num_changes = 0;
   for (size_t i = 1; i < continued_.size(); ++i) num_changes += continued_[i].num_keys;
   const std::map<uint32_t, uint64_t>& versions = continued_.back().versions;
   for (const SliceStoreEvents::CutPart& part : snapshot.parts) {
     if (part.rows == nullptr) continue;
-    BucketCut::Selection changes = part.rows->Select(versions.at(part.slice));
-    num_changes += changes.rows.size() + changes.counted.size();
+    Changes changes;
+    changes.since = versions.at(part.slice);
+    changes.size = part.rows->GetSize(changes.since);
+    num_changes += changes.size.rows + changes.size.counted;
     if (2 * num_changes > continued_.front().num_keys) return false;
-    plan->changes.emplace(part.slice, std::move(changes));
+    plan->changes.emplace(part.slice, changes);
   }
   return true;
 }

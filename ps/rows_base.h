@@ -27,11 +27,18 @@ namespace shoal {
 // was published is named by this checkpoint alone, so its file may be deleted with it.
 class RowsBase {
  public:
+  // The keys of a bucket that a link has.
+  struct Changes {
+    uint64_t since = 0;  // those that were touched after this version of the bucket
+    BucketCut::Size size;
+  };
   // The form of a shard: `bases` is the chain of shards that it continues, empty if the shard has
-  // all keys (a new base). `changes` selects the keys that it has of each bucket, by slice.
+  // all keys (a new base). `changes` says which keys it has of each bucket, by slice. The writer
+  // selects them bucket by bucket: all selections at once could take half as much memory as the
+  // index of the tables, of which a full ps has none left.
   struct Plan {
     std::vector<ShardBase> bases;
-    std::map<uint32_t, BucketCut::Selection> changes;
+    std::map<uint32_t, Changes> changes;
   };
   // Decides how the snapshot is written. The plan for a snapshot that could not be written stays
   // the same, so that a second attempt writes the same bytes.
@@ -54,8 +61,8 @@ class RowsBase {
   // Returns whether the shards can be continued, apart from the number of changes.
   bool MayContinue(const FileSystem& file_system, const SnapshotLineage& lineage,
                    const Snapshot& snapshot) const;
-  // Selects the changes since the newest shard. Returns false if there are too many.
-  bool SelectChanges(const Snapshot& snapshot, Plan* plan) const;
+  // Counts the changes since the newest shard. Returns false if there are too many.
+  bool CountChanges(const Snapshot& snapshot, Plan* plan) const;
 
   LineageKey lineage_;
   std::vector<Link> published_;

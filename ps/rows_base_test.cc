@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "gmock/gmock.h"
@@ -10,6 +11,7 @@
 
 #include "base/faulty_file_system.h"
 #include "base/file_system.h"
+#include "base/mutex.h"
 #include "base/status_matchers.h"
 #include "proto/v1/checkpoint.pb.h"
 #include "proto/v1/chief_service.pb.h"
@@ -21,6 +23,7 @@
 namespace shoal {
 namespace {
 
+using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 Snapshot SnapshotOf(uint64_t version) {
@@ -51,6 +54,46 @@ TEST(RowsBaseTest, AShardContinuesABaseOnlyIfThatHasKeys) {
     base.Add(lineage, first, num_keys, file);
     EXPECT_THAT(base.PlanFor(disk, lineage, SnapshotOf(20)).bases, SizeIs(num_keys == 0 ? 0 : 1));
   }
+}
+
+// The plan of a shard has no keys: those of all buckets would take half as much memory as the index
+// of the tables, which a full ps does not have.
+TEST(RowsBaseTest, APlanCountsTheChangesAndTheWriterSelectsThem) {
+  FaultyFileSystem disk;
+  SnapshotLineage lineage;
+  lineage.lineage = lineage.term = 1;
+  lineage.root = "checkpoints";
+  auto rows = std::make_shared<StoredRows>(std::make_shared<SlabPool>(2), /*idle_updates=*/0);
+  const auto touch = [&rows](uint64_t key, uint64_t version) {
+    MutexLock lock(&rows->mutex);
+    ++rows->num_rows;
+    rows->index.Insert(key, rows->slabs.Take(), StoredRows::StampOf(version));
+  };
+  const auto cut = [&rows](uint64_t version) {
+    Snapshot snapshot = SnapshotOf(version);
+    snapshot.parts[0].version = version;
+    snapshot.parts[0].rows = std::make_shared<BucketCut>(rows, version);
+    return snapshot;
+  };
+  for (uint64_t key = 0; key < 100; ++key) touch(key, 1 + key % 10);
+  RowsBase base;
+  const Snapshot first = cut(10);
+  EXPECT_THAT(base.PlanFor(disk, lineage, first).changes, IsEmpty());
+  v1::ShardFile file;
+  file.set_name("shard-00000-of-00001.safetensors");
+  file.set_bytes(5);
+  const std::string directory = JoinPath(lineage.root, lineage.GetDirectory(10));
+  ASSERT_OK(disk.MakeDirectory(directory));
+  ASSERT_OK(WriteAtomically(disk, JoinPath(directory, file.name()), "bytes"));
+  ASSERT_OK(WriteAtomically(disk, JoinPath(directory, kManifestFile), "published"));
+  base.Add(lineage, first, 100, file);
+  for (uint64_t key = 100; key < 130; ++key) touch(key, 15);
+  const RowsBase::Plan plan = base.PlanFor(disk, lineage, cut(20));
+  ASSERT_THAT(plan.changes, SizeIs(1));
+  static_assert(std::is_trivially_copyable_v<RowsBase::Changes>, "it has no list of keys");
+  EXPECT_EQ(plan.changes.at(0).since, 10u);
+  EXPECT_EQ(plan.changes.at(0).size.rows, 30u);
+  EXPECT_EQ(plan.changes.at(0).size.counted, 0u);
 }
 
 // A sync may take long, and a ps may have to load other rows meanwhile.

@@ -21,10 +21,10 @@
 namespace shoal {
 namespace {
 
-// Adds the bucket's rows, all of them or what is selected, which the writer reads into `rows`.
-// Returns the number of keys.
+// Adds the bucket's rows, all of them or the changes, which the writer selects and reads into
+// `rows` when it writes them. Returns the number of keys.
 uint64_t AddBucket(const SnapshotLineage& lineage, const SliceStoreEvents::CutPart& part,
-                   const BucketCut::Selection* changes, BucketRows* rows, ShardWriter* writer) {
+                   const RowsBase::Changes* changes, BucketRows* rows, ShardWriter* writer) {
   const uint32_t table = lineage.slices[part.slice].variable;
   const v1::VariableSpec& spec = lineage.variables[table];
   const BucketCut& cut = *part.rows;
@@ -33,13 +33,13 @@ uint64_t AddBucket(const SnapshotLineage& lineage, const SliceStoreEvents::CutPa
   bucket.index = part.slice - lineage.first_slice[table];
   bucket.dim = DimOf(spec);
   bucket.slots = MakeRowSlots(spec, lineage.slots[table]);
-  const BucketCut::Size size = changes == nullptr
-                                   ? cut.size()
-                                   : BucketCut::Size{changes->rows.size(), changes->counted.size()};
+  const BucketCut::Size size = changes == nullptr ? cut.GetSize(std::nullopt) : changes->size;
   bucket.num_rows = size.rows;
   bucket.num_counted = size.counted;
-  bucket.read = [&cut, changes, rows] {
-    cut.Read(changes != nullptr ? *changes : cut.Select(std::nullopt), rows);
+  std::optional<uint64_t> since;
+  if (changes != nullptr) since = changes->since;
+  bucket.read = [&cut, since, rows] {
+    cut.Read(cut.Select(since), rows);
     return rows;
   };
   writer->AddBucket(std::move(bucket), {part.version, part.value_version, part.applied});

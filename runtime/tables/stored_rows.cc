@@ -17,6 +17,11 @@ constexpr size_t kRadixSortFrom = 1024;
 constexpr int kDigitBits = 11;
 constexpr size_t kDigits = size_t{1} << kDigitBits;
 
+// Returns whether the key was touched after version `since`; without one, all keys are selected.
+bool IsSelected(const RowIndex::Entry& entry, std::optional<uint64_t> since) {
+  return !since.has_value() || StoredRows::TouchedOf(entry.stamp) > *since;
+}
+
 }  // namespace
 
 StoredRows::StoredRows(std::shared_ptr<SlabPool> pool, uint32_t idle_updates)
@@ -83,13 +88,15 @@ void BucketCut::ForEach(Visit visit) const {
   }
 }
 
-BucketCut::Size BucketCut::size() const {
+BucketCut::Size BucketCut::GetSize(std::optional<uint64_t> since) const {
   CHECK(rows_ != nullptr);
-  if (rows_->idle_updates == 0) return size_;
+  if (!since.has_value() && rows_->idle_updates == 0) return size_;
   Size size;
   MutexLock lock(&rows_->mutex);
-  ForEach(
-      [&size](const RowIndex::Entry& entry) { ++(entry.has_row() ? size.rows : size.counted); });
+  ForEach([&](const RowIndex::Entry& entry) {
+    if (!IsSelected(entry, since)) return;
+    ++(entry.has_row() ? size.rows : size.counted);
+  });
   return size;
 }
 
@@ -103,7 +110,7 @@ BucketCut::Selection BucketCut::Select(std::optional<uint64_t> since) const {
       selection.counted.reserve(size_.counted);
     }
     ForEach([&](const RowIndex::Entry& entry) {
-      if (since.has_value() && StoredRows::TouchedOf(entry.stamp) <= *since) return;
+      if (!IsSelected(entry, since)) return;
       (entry.has_row() ? selection.rows : selection.counted).push_back(entry);
     });
   }

@@ -77,8 +77,9 @@ class BucketCut {
     uint64_t counted = 0;
   };
 
-  // Returns the numbers of rows and of counted keys.
-  Size size() const;
+  // Returns the numbers of rows and of counted keys: of those that were touched after version
+  // `since`, or of all.
+  Size GetSize(std::optional<uint64_t> since) const;
   // Selects the keys that were touched after version `since`, or all of them.
   Selection Select(std::optional<uint64_t> since) const;
   // Copies what was selected. It holds the bucket's mutex for a few rows at a time.

@@ -162,6 +162,8 @@ TEST_P(BucketRuleTest, HasTheBytesOfItsDefinitionWhateverTheOrderOfArrival) {
     std::shared_ptr<BucketCut> cut;
     BucketRows rows;
     BucketCut::Selection selection;
+    uint64_t since = 0;
+    BucketRows changes;  // the rows that were touched after version `since`
   };
   std::vector<Held> held;
   for (uint64_t step = 0; step < 60; ++step) {
@@ -207,16 +209,24 @@ TEST_P(BucketRuleTest, HasTheBytesOfItsDefinitionWhateverTheOrderOfArrival) {
     ASSERT_EQ(Counted(bucket_->Save()), simple.Counted()) << "step " << step;
     for (const Held& one : held) {
       ExpectSame(one.cut->ReadAll(), one.rows);
-      EXPECT_EQ(one.cut->size().rows, one.rows.keys.size());
-      EXPECT_EQ(one.cut->size().counted, one.rows.counted_keys.size());
+      EXPECT_EQ(one.cut->GetSize(std::nullopt).rows, one.rows.keys.size());
+      EXPECT_EQ(one.cut->GetSize(std::nullopt).counted, one.rows.counted_keys.size());
       BucketRows selected;
       one.cut->Read(one.selection, &selected);
       ExpectSame(selected, one.rows);
+      EXPECT_EQ(one.cut->GetSize(one.since).rows, one.changes.keys.size());
+      EXPECT_EQ(one.cut->GetSize(one.since).counted, one.changes.counted_keys.size());
+      BucketRows changes;
+      one.cut->Read(one.cut->Select(one.since), &changes);
+      ExpectSame(changes, one.changes);
     }
     if (!held.empty() && Random(3) == 0) held.erase(held.begin() + Random(held.size()));
     if (held.size() < 4 && Random(2) == 0) {
       const std::shared_ptr<BucketCut> cut = bucket_->Cut();
-      held.push_back({cut, cut->ReadAll(), cut->Select(std::nullopt)});
+      const uint64_t since = Random(step + 1);
+      BucketRows changes;
+      cut->Read(cut->Select(since), &changes);
+      held.push_back({cut, cut->ReadAll(), cut->Select(std::nullopt), since, changes});
     }
   }
   EXPECT_GT(simple.Stored().size(), 100u);

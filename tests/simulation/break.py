@@ -125,9 +125,9 @@ CHANGES = {
     ],
     "ps/rows_base.cc": [
         (
-            "part.rows->Select(versions.at(part.slice));",
-            """part.rows->Select(
-        versions.at(part.slice) + (IsBroken("a delta misses the rows of a step") ? 1 : 0));""",
+            "changes.since = versions.at(part.slice);",
+            """changes.since =
+        versions.at(part.slice) + (IsBroken("a delta misses the rows of a step") ? 1 : 0);""",
         ),
     ],
     "worker/replica/asked_rows.cc": [
