@@ -10,15 +10,18 @@
 namespace shoal {
 namespace {
 
-// The time over which growth is measured.
+// The time over which growth is measured, unless kStepsOfWindow take longer: tables grow by steps.
 constexpr absl::Duration kWindow = absl::Seconds(10);
+constexpr double kStepsOfWindow = 3;
 // Growth over a shorter time says little: reports come about every second.
 constexpr absl::Duration kShortestWindow = absl::Milliseconds(500);
 // The time between lines of metrics.jsonl with the tables' figures.
 constexpr absl::Duration kBetweenLines = absl::Seconds(10);
 constexpr double kWarnPart = 0.9;
-// The time that the run has for its last checkpoint: a report, and the two steps until the cut.
-constexpr double kSecondsAhead = 2;
+// The time that the run needs for its last checkpoint: until the next report, which may be late,
+// and for the step under way, the two until the cut, and those that train while it is written.
+constexpr double kSecondsBetweenReports = 2;
+constexpr double kStepsAhead = 3;
 // The tables that a message names.
 constexpr size_t kMostNamed = 3;
 
@@ -59,6 +62,22 @@ void TableMemoryLedger::SetBuckets(uint32_t num_ps, std::map<std::string, uint32
   buckets_ = std::move(buckets);
 }
 
+void TableMemoryLedger::OnStep(absl::Time now, uint64_t step) {
+  // The time before the first step is that of the start.
+  const bool is_new = newest_step_.has_value() && step > *newest_step_;
+  if (newest_step_.has_value() && step < *newest_step_) steps_.clear();  // The run was rolled back.
+  newest_step_ = step;
+  if (!is_new) return;
+  steps_.push_back({now, step});
+  while (now - steps_.front().time > kWindow && steps_.size() > 2) steps_.pop_front();
+}
+
+double TableMemoryLedger::SecondsPerStep() const {
+  if (steps_.size() < 2) return 0;
+  return absl::ToDoubleSeconds(steps_.back().time - steps_.front().time) /
+         static_cast<double>(steps_.back().step - steps_.front().step);
+}
+
 void TableMemoryLedger::OnReport(absl::Time now, uint32_t ps, uint64_t lineage,
                                  const v1::PsMemory& memory) {
   Ps& known = ps_[ps];
@@ -71,7 +90,8 @@ void TableMemoryLedger::OnReport(absl::Time now, uint32_t ps, uint64_t lineage,
   sample.used = memory.used();
   sample.limit = memory.limit();
   for (const v1::PsMemory::Table& table : memory.tables()) sample.rows[table.name()] = table.rows();
-  while (now - known.samples.front().time > kWindow && known.samples.size() > 2) {
+  const absl::Duration window = std::max(kWindow, absl::Seconds(kStepsOfWindow * SecondsPerStep()));
+  while (now - known.samples.front().time > window && known.samples.size() > 2) {
     known.samples.pop_front();
   }
 }
@@ -102,9 +122,9 @@ double TableMemoryLedger::Ps::part() const {
   return static_cast<double>(memory.used()) / static_cast<double>(memory.limit());
 }
 
-bool TableMemoryLedger::Ps::IsFull() const {
+bool TableMemoryLedger::Ps::IsFull(double seconds_ahead) const {
   if (memory.limit() == 0 || part() < kWarnPart) return false;
-  const double soon = static_cast<double>(memory.used()) + kSecondsAhead * BytesPerSecond();
+  const double soon = static_cast<double>(memory.used()) + seconds_ahead * BytesPerSecond();
   return soon > static_cast<double>(memory.limit());
 }
 
@@ -152,8 +172,9 @@ std::string TableMemoryLedger::Remedy(const v1::PsMemory& memory) const {
 }
 
 std::string TableMemoryLedger::WhyFull() const {
+  const double seconds_ahead = kSecondsBetweenReports + kStepsAhead * SecondsPerStep();
   for (const auto& [index, ps] : ps_) {
-    if (!ps.IsFull()) continue;
+    if (!ps.IsFull(seconds_ahead)) continue;
     return absl::StrFormat("ps/%d is full, with %s: %s. To continue from the last checkpoint, %s",
                            index, DescribeUse(ps.memory), LargestTables(ps.memory),
                            Remedy(ps.memory));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,8 @@ class TableMemoryLedger {
   // Takes the number of ps and the number of buckets of each table, keyed by its name. The remedies
   // depend on them.
   void SetBuckets(uint32_t num_ps, std::map<std::string, uint32_t> buckets);
+  // The run has reached this step. Call it before the OnReport of the same moment.
+  void OnStep(absl::Time now, uint64_t step);
   // Takes a report of a ps that serves `lineage`. A report of another lineage than the one before
   // begins the growth anew, because the ps has loaded other rows.
   void OnReport(absl::Time now, uint32_t ps, uint64_t lineage, const v1::PsMemory& memory);
@@ -30,8 +33,8 @@ class TableMemoryLedger {
   // Names the ps with the least room if it has used 90 % of its memory, with its tables, how fast
   // it grows, when it will be full, and what to do. Otherwise empty.
   std::string Warning() const;
-  // Says which ps is full, or will be within two seconds at its growth, and what to do. Otherwise
-  // empty.
+  // Says which ps is full, or will be at its growth before a checkpoint can end the run, and what
+  // to do. Otherwise empty.
   std::string WhyFull() const;
 
   // Adds the tables, in the order of their names, and the warning.
@@ -60,8 +63,14 @@ class TableMemoryLedger {
     double RowsPerSecond(const std::string& table) const;
     // The part of the limit that is used.
     double part() const;
-    bool IsFull() const;
+    bool IsFull(double seconds_ahead) const;
   };
+  struct Step {
+    absl::Time time;  // when OnStep was called
+    uint64_t step = 0;
+  };
+  // Returns how long a step takes; 0: it is not known yet.
+  double SecondsPerStep() const;
   std::vector<v1::GetRunStatusResponse::Table> Tables() const;
   // Returns the ps that has used the largest part of its memory; ps_ is not empty.
   const std::pair<const uint32_t, Ps>& Fullest() const;
@@ -71,6 +80,8 @@ class TableMemoryLedger {
   uint32_t num_ps_ = 0;
   std::map<std::string, uint32_t> buckets_;  // keyed by table
   std::map<uint32_t, Ps> ps_;
+  std::optional<uint64_t> newest_step_;
+  std::deque<Step> steps_;  // steps of the last seconds, at least two; the oldest first
   absl::Time newest_report_ = absl::InfinitePast();
   absl::Time in_line_ = absl::InfinitePast();  // the newest report when a line had the tables
 };

@@ -137,6 +137,47 @@ TEST(TableMemoryLedgerTest, APsIsFullTwoSecondsBeforeItWouldPassItsLimit) {
   EXPECT_THAT(why, HasSubstr("use more ps (--num_ps_tasks)"));
 }
 
+// A checkpoint can only be cut two steps later, and the tables grow until then.
+TEST(TableMemoryLedgerTest, APsIsFullThreeStepsBeforeItWouldPassItsLimit) {
+  for (const int seconds_per_step : {1, 5, 15}) {
+    SCOPED_TRACE(seconds_per_step);
+    TableMemoryLedger ledger;
+    // Each step adds 2 MiB for each second that it takes.
+    int full_at = 0;
+    for (int second = 0; second <= 200 && full_at == 0; ++second) {
+      const absl::Time now = kStart + absl::Seconds(second);
+      const int steps = second / seconds_per_step;
+      ledger.OnStep(now, static_cast<uint64_t>(steps));
+      ledger.OnReport(now, 0, 1, MemoryOf(700 + 2 * steps * seconds_per_step, 1000));
+      if (!ledger.WhyFull().empty()) full_at = 700 + 2 * steps * seconds_per_step;
+    }
+    const int growth_of_steps = 3 * 2 * seconds_per_step;
+    EXPECT_GT(full_at, 0);
+    EXPECT_LE(full_at, 1000 - growth_of_steps);
+    EXPECT_GE(full_at, 1000 - 2 * growth_of_steps - 10);
+  }
+}
+
+// The first step comes long after the start, and steps repeat after a rollback.
+TEST(TableMemoryLedgerTest, AStartAndARollbackAreNotLongSteps) {
+  TableMemoryLedger ledger;
+  ledger.OnStep(kStart, 40);
+  const absl::Time later = kStart + absl::Seconds(300);
+  const auto report = [&ledger](absl::Time now, uint64_t step, int used) {
+    ledger.OnStep(now, step);
+    ledger.OnReport(now, 0, 1, MemoryOf(static_cast<uint64_t>(used), 1000));
+  };
+  for (int second = 0; second <= 4; ++second) {
+    report(later + absl::Seconds(second), 50 + 10 * second, 920 + 2 * second);
+    EXPECT_THAT(ledger.WhyFull(), IsEmpty());
+  }
+  const absl::Time again = later + absl::Seconds(100);
+  for (int second = 0; second <= 4; ++second) {
+    report(again + absl::Seconds(second), 20 + 10 * second, 920 + 2 * second);
+    EXPECT_THAT(ledger.WhyFull(), IsEmpty());
+  }
+}
+
 TEST(TableMemoryLedgerTest, APsThatDoesNotGrowIsFullOnlyAboveItsLimit) {
   TableMemoryLedger ledger;
   for (int second = 0; second <= 20; ++second) {

@@ -13,6 +13,7 @@ bool FullPsWatch::OnHeartbeat(absl::Time now, const v1::HeartbeatRequest& reques
   const v1::Identity& sender = request.identity();
   if (!request.has_memory() || ToTaskId(sender.member()).job != Job::kPs) return false;
   TableMemoryLedger& tables = context_.tables;
+  tables.OnStep(now, context_.mode->newest_step());
   tables.OnReport(now, sender.member().index(), sender.lineage(), request.memory());
   const std::string warning = tables.Warning();
   if (!warning.empty() && !std::exchange(has_warned_, true)) context_.log.Warn(warning);
