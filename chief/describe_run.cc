@@ -176,7 +176,7 @@ std::vector<Setting> ListSettings(const v1::RunConfig& run) {
   add("seed", absl::StrCat(run.seed()));
   add("products in", run.compute_dtype());
   add("devices", run.deployment().devices());
-  add("initial values", run.init_from());
+  add(run.init_state() ? "continues" : "initial values", run.init_from());
   add("trained only", absl::StrJoin(run.trainable(), ", "));
   return settings;
 }

@@ -20,6 +20,7 @@
 #include "runtime/config/flags.h"
 #include "runtime/config/rule.h"
 #include "runtime/process/exit_code.h"
+#include "runtime/tables/bucket_rows.h"
 #include "worker/replica/trained_variables.h"
 
 namespace shoal {
@@ -44,6 +45,10 @@ absl::StatusOr<uint64_t> KeyOf(const std::string& argument, bool words) {
 
 std::string Describe(const std::string& name, const TableReader::Row& row, uint32_t min_count) {
   std::string line = absl::StrCat(name, ": ", absl::StrJoin(row.value, " "));
+  if (row.is_stored && IsTouchedBefore(row.touched)) {
+    return absl::StrCat(line, "  (trained ", UpdatesSinceTouched(row.touched, /*version=*/0),
+                        " updates before the run began)");
+  }
   if (row.is_stored) return absl::StrCat(line, "  (version ", row.touched, ")");
   if (row.count == 0) return absl::StrCat(line, "  (never trained: the initial value)");
   return absl::StrCat(line, "  (touched in ", row.count, " of ", min_count,

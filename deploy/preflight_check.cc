@@ -91,7 +91,8 @@ absl::Status CheckInitialModel(const v1::RunConfig& run, const RunPlan& plan,
   ASSIGN_OR_RETURN(const std::unique_ptr<InitialModel> model,
                    InitialModel::Open(*file_system, run, plan.variables, plan.table));
   notes->push_back(absl::StrCat(model->num_given(), " of ", plan.variables.size(),
-                                " variables start from ", run.init_from()));
+                                " variables start from ", run.init_from(),
+                                run.init_state() ? ", with their state" : ""));
   return absl::OkStatus();
 }
 

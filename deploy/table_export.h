@@ -43,8 +43,9 @@ class TableReader {
   struct Row {
     std::vector<float> value;
     bool is_stored = false;
-    uint64_t touched = 0;  // if stored: the version of its bucket that made its value
-    uint32_t count = 0;    // if not stored: the number of updates that touched it
+    // If it is stored: the version of its bucket that made its value, or TouchedBefore.
+    uint32_t touched = 0;
+    uint32_t count = 0;  // if not stored: the number of updates that touched it
   };
 
   // The checkpoint must outlive the reader. NotFound names the tables that there are.

@@ -176,7 +176,8 @@ absl::Status ParameterServiceImpl::Fill(const v1::LoadSlicesRequest& request,
   if (!request.run().init_from().empty()) {
     ASSIGN_OR_RETURN(
         const std::unique_ptr<InitialModel> model,
-        InitialModel::Open(*options_.file_system, request.run(), variables, store->table()));
+        InitialModel::Open(*options_.file_system, request.run(), variables, store->table(),
+                           [store](uint32_t slice) { return store->slot_names(slice); }));
     BoundedSlices bounded(model.get(), check_rows);
     return store->Load(options, bounded);
   }

@@ -162,11 +162,15 @@ std::string TableMemoryLedger::Remedy(const v1::PsMemory& memory) const {
   const auto buckets = tables.empty() ? buckets_.end() : buckets_.find(tables[0]->name());
   if (buckets == buckets_.end() || buckets->second > num_ps_) {
     return absl::StrCat("use more ps (--num_ps_tasks), ", memory_remedy,
-                        ", or begin a new run whose tables have `expiry` or `admission`");
+                        ", or begin a new run whose tables have `expiry` or `admission` "
+                        "(--init_state --init_from=DIRECTORY of this run keep rows, slots and "
+                        "counts)");
   }
   return absl::StrFormat(
-      "%s. Or begin a new run with --init_from=DIRECTORY of this run, and give table %s "
-      "more than %d buckets, so that more ps (--num_ps_tasks) can share it, or give the tables "
+      "%s. Or begin a new run with --init_state --init_from=DIRECTORY of this run, which keep "
+      "rows, "
+      "slots and counts, and give table %s more than %d buckets, so that more ps (--num_ps_tasks) "
+      "can share it, or give the tables "
       "`expiry` or `admission`",
       memory_remedy, buckets->first, buckets->second);
 }

@@ -102,7 +102,9 @@ TEST(TableMemoryLedgerTest, WarnsFromNineTenthsOnWithTheTablesTheTimeAndTheRemed
       warning,
       HasSubstr("its room shrinks by 2.1 MiB per second, and it will be full in about 39s"));
   EXPECT_THAT(warning, HasSubstr("use more ps (--num_ps_tasks), raise --ps_memory, or begin "
-                                 "a new run whose tables have `expiry` or `admission`"));
+                                 "a new run whose tables have `expiry` or `admission` "
+                                 "(--init_state --init_from=DIRECTORY of this run keep rows, slots "
+                                 "and counts)"));
   EXPECT_THAT(ledger.WhyFull(), IsEmpty());
   v1::GetRunStatusResponse status;
   ledger.Describe(&status);
@@ -118,8 +120,9 @@ TEST(TableMemoryLedgerTest, ATableThatMorePsCannotDivideNeedsMoreBuckets) {
   const std::string warning = ledger.Warning();
   EXPECT_THAT(warning, Not(HasSubstr("use more ps")));
   EXPECT_THAT(warning,
-              HasSubstr("raise --ps_memory. Or begin a new run with --init_from=DIRECTORY of this "
-                        "run, and give table item more than 2 buckets, so that more ps "
+              HasSubstr("raise --ps_memory. Or begin a new run with --init_state "
+                        "--init_from=DIRECTORY of this run, which keep rows, slots and counts, and "
+                        "give table item more than 2 buckets, so that more ps "
                         "(--num_ps_tasks) can share it, or give the tables `expiry` or "
                         "`admission`"));
 }

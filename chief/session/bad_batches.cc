@@ -85,7 +85,7 @@ absl::Status BadBatches::ReportPoisoned(const v1::PoisonedSlice& poisoned) {
   if (variable.has_table() && poisoned.step() > kMostTableUpdates) {
     context_.phases.Fail(absl::StrFormat(
         "table %s has had %d updates, the most that a table can have; train it further in a new "
-        "run with --init_from=DIRECTORY of this run. %s",
+        "run with --init_state --init_from=DIRECTORY of this run. %s",
         variable.name(), poisoned.step() - 1, context_.LastCheckpoint()));
     return absl::OkStatus();
   }

@@ -109,11 +109,12 @@ TEST_F(BadBatchesTest, ATableWithTheMostUpdatesEndsTheRunWithTheRemedy) {
   *report.mutable_identity() = IdentityOf(v1::JOB_PS, 1);
   v1::PoisonedSlice* poisoned = report.add_poisoned();
   poisoned->set_slice(1);
-  poisoned->set_step(4294967295);
+  poisoned->set_step(3221225471);
   ASSERT_TRUE(session_->ReportSteps(now_, report).ok());
   EXPECT_EQ(session_->failure().message(),
-            "table b has had 4294967294 updates, the most that a table can have; train it further "
-            "in a new run with --init_from=DIRECTORY of this run. There is no checkpoint yet");
+            "table b has had 3221225470 updates, the most that a table can have; train it further "
+            "in a new run with --init_state --init_from=DIRECTORY of this run. There is no "
+            "checkpoint yet");
 }
 
 }  // namespace

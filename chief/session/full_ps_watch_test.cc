@@ -124,9 +124,10 @@ TEST_F(FullPsTest, ATableThatMorePsCannotDivideNeedsMoreBuckets) {
   b_is_a_table_ = true;
   StartTraining();
   BeatWith(1, 91, "b");
-  EXPECT_THAT(session_->Status(now_).memory_warning(),
-              HasSubstr("begin a new run with --init_from=DIRECTORY of this run, and give table b "
-                        "more than 2 buckets"));
+  EXPECT_THAT(
+      session_->Status(now_).memory_warning(),
+      HasSubstr("begin a new run with --init_state --init_from=DIRECTORY of this run, which "
+                "keep rows, slots and counts, and give table b more than 2 buckets"));
 }
 
 // The ps have passed the versions that the chief asked a checkpoint of.

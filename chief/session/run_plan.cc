@@ -175,7 +175,8 @@ absl::Status CheckSavedModel(const v1::RunConfig& run, const v1::ModelDeclaratio
       "--out: ", run.out(), " has the checkpoint of step ", manifest.step(), " of another model: ",
       absl::StripSuffix(status.message(), kSameModel), "; train that model, or give this one ",
       HasOtherBuckets(model, manifest)
-          ? absl::StrCat("--init_from=", run.out(), " and another --out")
+          ? absl::StrCat("--init_state --init_from=", run.out(),
+                         ", which keep its rows, slots and counts, and another --out")
           : "--resume=never with another --out"));
 }
 
@@ -333,7 +334,8 @@ absl::StatusOr<std::unique_ptr<RunPlan>> PlanRun(const v1::RunConfig& run, uint3
   if (table.has_tables() && last_step > kMostTableUpdates) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "max_steps: the run ends at update %d, and a table can have at most %d; set max_steps to "
-        "at most that, and train further in a new run with --init_from=DIRECTORY of this run",
+        "at most that, and train further in a new run with --init_state --init_from=DIRECTORY of "
+        "this run",
         last_step, kMostTableUpdates));
   }
   return std::make_unique<RunPlan>(RunPlan{
@@ -346,9 +348,10 @@ absl::Status CheckSameAsCheckpoint(const v1::RunConfig& run, const v1::ModelDecl
                                    const v1::Manifest& manifest) {
   RETURN_IF_ERROR(CheckSavedModel(run, model, manifest));
   if (manifest.data_fingerprint() != model.data_fingerprint()) {
-    return absl::FailedPreconditionError(
-        "data has other content than when the checkpoint was made; use the same data or "
-        "--resume=never with another --out");
+    return absl::FailedPreconditionError(absl::StrCat(
+        "data has other content than when the checkpoint was made; use the same data, "
+        "or train further on this with --init_state --init_from=",
+        run.out(), " and another --out, or anew with --resume=never and another --out"));
   }
   if (manifest.plan().examples_per_epoch() != model.train_examples()) {
     return absl::FailedPreconditionError(

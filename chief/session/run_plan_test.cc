@@ -143,7 +143,8 @@ TEST(RunPlanTest, AnotherSettingOfATableIsNamedWithBothValues) {
   };
   changed()->mutable_table()->set_buckets(32);
   EXPECT_THAT(error(), HasSubstr("table user: buckets is 16 in the checkpoint and 32 in the model; "
-                                 "train that model, or give this one --init_from=/runs/a and "
+                                 "train that model, or give this one --init_state "
+                                 "--init_from=/runs/a, which keep its rows, slots and counts, and "
                                  "another --out"));
   changed()->mutable_table()->mutable_optimizer()->mutable_sgd();
   EXPECT_THAT(error(), HasSubstr("table user: optimizer is adagrad { epsilon: 0.25 } in the "
@@ -267,7 +268,12 @@ TEST(RunPlanTest, AResumeWithTheSameThingsIsPlanned) {
 TEST(RunPlanTest, AResumeOnOtherDataOfTheSameSizeIsRefused) {
   v1::ModelDeclaration model = Model();
   model.set_data_fingerprint(8);
-  EXPECT_THAT(ResumeError(AdamRun(), model), StartsWith("data has other content than"));
+  v1::RunConfig run = AdamRun();
+  run.set_out("/runs/a");
+  EXPECT_THAT(ResumeError(run, model),
+              StartsWith("data has other content than when the checkpoint was made; use the same "
+                         "data, or train further on this with --init_state --init_from=/runs/a and "
+                         "another --out, or anew with --resume=never"));
 }
 
 TEST(RunPlanTest, AResumeWithAnotherOptimizerIsRefusedWhateverItsSlots) {
@@ -326,8 +332,8 @@ TEST(RunPlanTest, ARunWithTablesHasAtMostTheUpdatesThatARowCanCount) {
   EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
   EXPECT_THAT(std::string(refused.message()),
               StartsWith("max_steps: the run ends at update 4294967295, and a table can have at "
-                         "most 4294967294; set max_steps to at most that"));
-  run.set_max_steps(4294967294);
+                         "most 3221225470; set max_steps to at most that"));
+  run.set_max_steps(3221225470);
   EXPECT_TRUE(PlanRun(run, 1, model, nullptr).ok());
 }
 

@@ -70,7 +70,7 @@ BucketRows ApplyChanges(absl::Span<const BucketRows> layers, uint64_t version,
     }
     if (newest == nullptr) break;
     const uint64_t key = newest->key();
-    const bool is_idle = idle_updates > 0 && version > uint64_t{newest->touched()} + idle_updates;
+    const bool is_idle = IsExpired(newest->touched(), version, idle_updates);
     if (!is_idle) newest->CopyTo(row_floats, &rows);
     for (LayerKeys& layer : keys) {
       if (!layer.is_at_end() && layer.key() == key) layer.Advance();

@@ -170,6 +170,7 @@ absl::Status SaveTestRun(FileSystem& file_system, const std::string& root,
   manifest.set_run_id("0123456789abcdef0123456789abcdef");
   manifest.set_step(options.step);
   manifest.set_term(options.term);
+  manifest.set_optimizer(options.optimizer);
   manifest.set_created_unix_seconds(options.again ? 2000 : 1000);
   for (const v1::VariableSpec& variable : variables) *manifest.add_variables() = variable;
   manifest.mutable_shard_map()->set_slice_bytes(kTestSliceBytes);

@@ -43,6 +43,7 @@ struct SaveOptions {
   bool asynchronous = false;     // Each slice has its own version and applied set.
   bool again = false;            // An earlier attempt to save it may have begun it.
   std::vector<ShardBase> bases;  // Each shard names these as its bases.
+  std::string optimizer;         // The rule that the manifest names.
 };
 
 CheckpointName TestName(const SaveOptions& options);

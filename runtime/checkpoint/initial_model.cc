@@ -1,7 +1,6 @@
 #include "runtime/checkpoint/initial_model.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,45 +9,17 @@
 #include "base/file_system.h"
 #include "base/status_macros.h"
 #include "ml/optim/all_finite.h"
+#include "proto/v1/checkpoint.pb.h"
 #include "proto/v1/run_config.pb.h"
+#include "proto/v1/variable.pb.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/checkpoint/given_tensors.h"
 #include "runtime/checkpoint/manifest.h"
-#include "runtime/checkpoint/safetensors.h"
 #include "runtime/config/name_patterns.h"
+#include "runtime/config/run_config.h"
 
 namespace shoal {
-
-// An interface to read whole tensors by name from any kind of file.
-class GivenTensors {
- public:
-  virtual ~GivenTensors() = default;
-  // Returns null if there is none of this name.
-  const std::vector<int64_t>* ShapeOf(const std::string& name) const {
-    const auto place = places_.find(name);
-    return place == places_.end() ? nullptr : &place->second.shape;
-  }
-  // Reads elements of a tensor that exists.
-  virtual absl::Status Read(const std::string& name, uint64_t first, absl::Span<float> out) = 0;
-  // Returns the number of buckets if the tensor is a table; else 0.
-  virtual uint32_t BucketsOf(const std::string& /*name*/) const { return 0; }
-  // Reads the values of a bucket's rows. The table exists.
-  virtual absl::StatusOr<BucketRows> ReadBucket(const std::string& name, uint32_t /*bucket*/) {
-    return absl::InvalidArgumentError(absl::StrCat(name, " is not a table"));
-  }
-  std::vector<std::string> Names() const {
-    std::vector<std::string> names;
-    for (const auto& [name, place] : places_) names.push_back(name);
-    return names;
-  }
-
- protected:
-  struct Place {
-    uint64_t where = 0;  // The meaning is that of the kind of file.
-    std::vector<int64_t> shape;
-  };
-  std::map<std::string, Place> places_;
-};
 
 namespace {
 
@@ -71,91 +42,6 @@ bool MayPass(const absl::Status& status) {
 absl::Status Unread(absl::string_view what, const absl::Status& status) {
   const absl::Status refused = Refused(absl::StrCat(what, status.message()));
   return MayPass(status) ? absl::Status(status.code(), refused.message()) : refused;
-}
-
-// Tensors of a safetensors file; Place::where is the offset in its data.
-class SafetensorsTensors : public GivenTensors {
- public:
-  static absl::StatusOr<std::unique_ptr<GivenTensors>> Open(FileSystem& file_system,
-                                                            const std::string& path) {
-    auto tensors = std::make_unique<SafetensorsTensors>();
-    ASSIGN_OR_RETURN(tensors->file_, file_system.OpenForRead(path));
-    ASSIGN_OR_RETURN(const SafetensorsHeader header,
-                     ReadSafetensorsHeader(*tensors->file_, path, &tensors->data_begin_));
-    for (const SafetensorsEntry& entry : header.tensors) {
-      if (entry.dtype != "F32") {
-        return absl::InvalidArgumentError(absl::StrCat(path, ": tensor ", entry.name, " is ",
-                                                       entry.dtype, "; convert it to F32"));
-      }
-      Place& place = tensors->places_[entry.name];
-      place.where = entry.begin;
-      place.shape.assign(entry.shape.begin(), entry.shape.end());
-    }
-    return std::unique_ptr<GivenTensors>(std::move(tensors));
-  }
-
-  absl::Status Read(const std::string& name, uint64_t first, absl::Span<float> out) override {
-    const uint64_t at = data_begin_ + places_[name].where + first * sizeof(float);
-    const size_t bytes = out.size() * sizeof(float);
-    ASSIGN_OR_RETURN(const size_t read,
-                     file_->Read(at, {reinterpret_cast<char*>(out.data()), bytes}));
-    return read == bytes ? absl::OkStatus() : absl::DataLossError("the file has become shorter");
-  }
-
- private:
-  std::unique_ptr<ReadableFile> file_;
-  uint64_t data_begin_ = 0;
-};
-
-// Variables of a checkpoint; Place::where is the index of the variable.
-class CheckpointTensors : public GivenTensors {
- public:
-  explicit CheckpointTensors(std::unique_ptr<Checkpoint> checkpoint)
-      : checkpoint_(std::move(checkpoint)) {
-    const v1::Manifest& manifest = checkpoint_->manifest();
-    for (int v = 0; v < manifest.variables_size(); ++v) {
-      const auto& shape = manifest.variables(v).shape();
-      places_[manifest.variables(v).name()] = {static_cast<uint64_t>(v),
-                                               {shape.begin(), shape.end()}};
-    }
-  }
-
-  absl::Status Read(const std::string& name, uint64_t first, absl::Span<float> out) override {
-    const SliceTable& slices = checkpoint_->slices();
-    const auto variable = static_cast<uint32_t>(places_[name].where);
-    const uint64_t end = first + out.size();
-    for (uint32_t s = slices.first_slice_of(variable); s < slices.first_slice_of(variable + 1);
-         ++s) {
-      const uint64_t from = std::max(first, slices[s].first_element);
-      const uint64_t to = std::min(end, slices[s].first_element + slices[s].num_elements);
-      if (from >= to) continue;
-      RETURN_IF_ERROR(checkpoint_->Read(s, "", from - slices[s].first_element,
-                                        out.subspan(from - first, to - from)));
-    }
-    return absl::OkStatus();
-  }
-
-  uint32_t BucketsOf(const std::string& name) const override {
-    return checkpoint_->slices().num_buckets_of(
-        static_cast<uint32_t>(places_.find(name)->second.where));
-  }
-
-  absl::StatusOr<BucketRows> ReadBucket(const std::string& name, uint32_t bucket) override {
-    const auto table = static_cast<uint32_t>(places_[name].where);
-    return checkpoint_->ReadBucket(checkpoint_->slices().first_slice_of(table) + bucket, {});
-  }
-
- private:
-  const std::unique_ptr<Checkpoint> checkpoint_;
-};
-
-absl::StatusOr<std::unique_ptr<GivenTensors>> OpenTensors(FileSystem& file_system,
-                                                          const std::string& path) {
-  ASSIGN_OR_RETURN(const FileInfo info, file_system.GetInfo(path));
-  if (!info.is_directory) return SafetensorsTensors::Open(file_system, path);
-  ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
-                   Checkpoint::Open(file_system, path, Checkpoint::Verify::kIndex));
-  return std::unique_ptr<GivenTensors>(std::make_unique<CheckpointTensors>(std::move(checkpoint)));
 }
 
 std::string ShapeText(absl::Span<const int64_t> shape) {
@@ -205,6 +91,36 @@ absl::Status CheckTensor(const v1::RunConfig& run, const GivenTensors& tensors,
                               LeaveOut(run, variable)));
 }
 
+// Returns the rule that a variable's slots belong to, as a run file names it, in a run with the
+// rule `of_run`.
+std::string RuleOf(const v1::VariableSpec& variable, const std::string& of_run) {
+  const v1::TableSpec& table = variable.table();
+  const std::string rule = table.has_optimizer() ? OptimizerName(table.optimizer()) : of_run;
+  return table.rowwise() ? absl::StrCat("rowwise_", rule) : rule;
+}
+
+// Returns whether updates by an optimizer, which has slots, train the variable.
+bool HasRule(const v1::VariableSpec& variable) {
+  return variable.update() == v1::UPDATE_KIND_OPTIMIZER;
+}
+
+// Checks that the slots of `name` are those of the variable's rule. A dense variable that is frozen
+// has none.
+absl::Status CheckState(const v1::RunConfig& run, const GivenTensors& tensors,
+                        const std::string& path, const v1::VariableSpec& variable,
+                        const std::string& name) {
+  const v1::VariableSpec& saved = *tensors.SpecOf(name);
+  const bool has_slots = variable.has_table() || (HasRule(saved) && HasRule(variable));
+  if (!has_slots) return absl::OkStatus();
+  const std::string has = RuleOf(saved, tensors.manifest()->optimizer());
+  const std::string wanted = RuleOf(variable, OptimizerName(run.optimizer()));
+  if (has == wanted) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("init_state: ", variable.has_table() ? "table " : "variable ", variable.name(),
+                   " has the rule ", wanted, ", and ", path, " has the slots of ", has, " for ",
+                   name, "; use ", has, ", or drop init_state to take the values alone"));
+}
+
 // Returns the range [first, end) of a table's `others` buckets that may have keys of bucket
 // `bucket` of `buckets`. A bucket is a range of the 2^32 hashes of keys (SliceTable::BucketOf).
 std::pair<uint32_t, uint32_t> OverlappingBuckets(uint64_t bucket, uint64_t buckets,
@@ -215,20 +131,61 @@ std::pair<uint32_t, uint32_t> OverlappingBuckets(uint64_t bucket, uint64_t bucke
   return {static_cast<uint32_t>(first), static_cast<uint32_t>(last + 1)};
 }
 
-// Sorts rows that have only values, of `dim` floats.
-void SortByKey(size_t dim, BucketRows* rows) {
-  if (std::is_sorted(rows->keys.begin(), rows->keys.end())) return;
-  std::vector<std::pair<uint64_t, size_t>> order;  // the key and its place
-  for (size_t r = 0; r < rows->keys.size(); ++r) order.emplace_back(rows->keys[r], r);
+// Keys with their places, in rising order of the keys.
+using Order = std::vector<std::pair<uint64_t, size_t>>;
+
+Order SortKeys(const std::vector<uint64_t>& keys) {
+  Order order;
+  order.reserve(keys.size());
+  for (size_t i = 0; i < keys.size(); ++i) order.emplace_back(keys[i], i);
   std::sort(order.begin(), order.end());
-  std::vector<float> values;
-  values.reserve(rows->rows.size());
-  for (size_t r = 0; r < order.size(); ++r) {
-    rows->keys[r] = order[r].first;
-    const float* const value = rows->rows.data() + order[r].second * dim;
-    values.insert(values.end(), value, value + dim);
+  return order;
+}
+
+// Brings an array with `width` elements for each key into the order of the keys.
+template <typename T>
+void Arrange(const Order& order, size_t width, std::vector<T>* array) {
+  std::vector<T> arranged;
+  arranged.reserve(array->size());
+  for (const auto& [key, place] : order) {
+    const T* const from = array->data() + place * width;
+    arranged.insert(arranged.end(), from, from + width);
   }
-  rows->rows = std::move(values);
+  *array = std::move(arranged);
+}
+
+void SortByKey(BucketRows* rows) {
+  if (!std::is_sorted(rows->keys.begin(), rows->keys.end())) {
+    const size_t row_floats = rows->rows.size() / rows->keys.size();
+    const Order order = SortKeys(rows->keys);
+    Arrange(order, 1, &rows->keys);
+    Arrange(order, 1, &rows->touched);
+    Arrange(order, row_floats, &rows->rows);
+  }
+  if (std::is_sorted(rows->counted_keys.begin(), rows->counted_keys.end())) return;
+  const Order order = SortKeys(rows->counted_keys);
+  Arrange(order, 1, &rows->counted_keys);
+  Arrange(order, 1, &rows->counts);
+  Arrange(order, 1, &rows->counted_touched);
+}
+
+// Appends the keys of `from` for which is_wanted(key, touched), with their rows and counts.
+template <typename IsWanted>
+void AppendKeys(const BucketRows& from, IsWanted is_wanted, BucketRows* to) {
+  const size_t row_floats = from.keys.empty() ? 0 : from.rows.size() / from.keys.size();
+  for (size_t r = 0; r < from.keys.size(); ++r) {
+    if (!is_wanted(from.keys[r], from.touched[r])) continue;
+    const float* const row = from.rows.data() + r * row_floats;
+    to->keys.push_back(from.keys[r]);
+    to->touched.push_back(from.touched[r]);
+    to->rows.insert(to->rows.end(), row, row + row_floats);
+  }
+  for (size_t c = 0; c < from.counted_keys.size(); ++c) {
+    if (!is_wanted(from.counted_keys[c], from.counted_touched[c])) continue;
+    to->counted_keys.push_back(from.counted_keys[c]);
+    to->counts.push_back(from.counts[c]);
+    to->counted_touched.push_back(from.counted_touched[c]);
+  }
 }
 
 absl::Status NotFinite(const std::string& name) {
@@ -290,25 +247,40 @@ absl::Status RemoveInitialValues(FileSystem& file_system, const std::string& run
 }
 
 InitialModel::InitialModel(absl::Span<const v1::VariableSpec> variables, const SliceTable& table,
-                           uint64_t seed, std::unique_ptr<GivenTensors> tensors)
-    : initial_(variables, table, seed), table_(table), tensors_(std::move(tensors)) {}
+                           uint64_t seed, std::unique_ptr<GivenTensors> tensors, bool takes_state,
+                           SlotNames slot_names)
+    : initial_(variables, table, seed),
+      variables_(variables),
+      table_(table),
+      tensors_(std::move(tensors)),
+      takes_state_(takes_state),
+      slot_names_(std::move(slot_names)) {}
 
 InitialModel::~InitialModel() = default;
 
 absl::StatusOr<std::unique_ptr<InitialModel>> InitialModel::Open(
     FileSystem& file_system, const v1::RunConfig& run, absl::Span<const v1::VariableSpec> variables,
-    const SliceTable& table) {
+    const SliceTable& table, SlotNames slot_names) {
   ASSIGN_OR_RETURN(const NameMap map,
                    NameMap::Create("init_map", {run.init_map().begin(), run.init_map().end()}));
   ASSIGN_OR_RETURN(const std::string path, ResolveInitFrom(file_system, run.init_from()));
-  absl::StatusOr<std::unique_ptr<GivenTensors>> tensors = OpenTensors(file_system, path);
+  absl::StatusOr<std::unique_ptr<GivenTensors>> tensors = GivenTensors::Open(file_system, path);
   if (!tensors.ok()) return Unread("", tensors.status());
-  std::unique_ptr<InitialModel> model(
-      new InitialModel(variables, table, run.seed(), *std::move(tensors)));
+  if (run.init_state() && (*tensors)->manifest() == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("init_state: ", path,
+                     " has values alone; give --init_from the directory of a run, or drop "
+                     "init_state"));
+  }
+  std::unique_ptr<InitialModel> model(new InitialModel(
+      variables, table, run.seed(), *std::move(tensors), run.init_state(), std::move(slot_names)));
   for (const v1::VariableSpec& variable : variables) {
     std::string name = map.Map(variable.name());
     if (!name.empty()) {
       RETURN_IF_ERROR(CheckTensor(run, *model->tensors_, path, variable, name));
+      if (run.init_state()) {
+        RETURN_IF_ERROR(CheckState(run, *model->tensors_, path, variable, name));
+      }
     } else if (!HasInitializer(run, variable)) {
       return Refused(absl::StrCat("init_map gives variable ", variable.name(),
                                   " no tensor, and only the program knows what it starts from; "
@@ -329,21 +301,57 @@ absl::Status InitialModel::Fill(uint32_t slice, Contents* contents) {
   const Slice& cut = table_[slice];
   const std::string& name = source_[cut.variable];
   if (name.empty()) return initial_.Fill(slice, contents);
-  const absl::Status read = tensors_->Read(name, cut.first_element, contents->value);
+  const absl::Status read = tensors_->Read(name, "", cut.first_element, contents->value);
   if (!read.ok()) return Unread(absl::StrCat("tensor ", name, ": "), read);
   contents->slots_follow_value = true;
-  if (AllFinite(contents->value.data(), contents->value.size())) return absl::OkStatus();
-  return NotFinite(name);
+  if (!AllFinite(contents->value.data(), contents->value.size())) return NotFinite(name);
+  // A variable that was frozen has no slots: it begins with the initial ones.
+  if (!takes_state_ || !HasRule(*tensors_->SpecOf(name))) return absl::OkStatus();
+  return FillSlots(slice, name, contents);
+}
+
+absl::Status InitialModel::FillSlots(uint32_t slice, const std::string& name, Contents* contents) {
+  const std::vector<std::string> slots = slot_names_(slice);
+  contents->slots_follow_value = false;
+  for (size_t k = 0; k < slots.size(); ++k) {
+    const absl::Status read =
+        tensors_->Read(name, slots[k], table_[slice].first_element, contents->slots[k]);
+    if (absl::IsNotFound(read) && slots[k] == kAverageSlot) {
+      contents->slots_follow_value = true;
+      continue;
+    }
+    if (!read.ok()) return Unread(absl::StrCat("tensor ", name, ": "), read);
+    if (!AllFinite(contents->slots[k].data(), contents->slots[k].size())) return NotFinite(name);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status InitialModel::FillBucket(uint32_t slice, BucketContents* contents) {
   const uint32_t table = table_[slice].variable;
   const std::string& name = source_[table];
   if (name.empty()) return absl::OkStatus();
-  absl::StatusOr<BucketRows> saved = ReadRows(slice, name);
+  std::vector<RowSlot> slots;
+  if (takes_state_) slots = MakeRowSlots(variables_[table], slot_names_(slice));
+  absl::StatusOr<BucketRows> saved = ReadRows(slice, name, slots);
   if (!saved.ok()) return Unread(absl::StrCat("table ", name, ": "), saved.status());
   if (!AllFinite(saved->rows.data(), saved->rows.size())) return NotFinite(name);
   BucketRows& rows = contents->rows;
+  if (takes_state_) {
+    const v1::TableSpec& spec = variables_[table].table();
+    AppendKeys(
+        *saved,
+        [&spec](uint64_t /*key*/, uint32_t touched) {
+          return !IsExpired(touched, /*version=*/0, spec.idle_updates());
+        },
+        &rows);
+    // A table without admission has no counts: the first update of a key stores its row.
+    if (spec.min_count() <= 1) {
+      rows.counted_keys.clear();
+      rows.counts.clear();
+      rows.counted_touched.clear();
+    }
+    return absl::OkStatus();
+  }
   const size_t dim = table_.row_elements_of(table);
   for (size_t r = 0; r < saved->keys.size(); ++r) {
     const float* const value = saved->rows.data() + r * dim;
@@ -356,32 +364,33 @@ absl::Status InitialModel::FillBucket(uint32_t slice, BucketContents* contents) 
   return absl::OkStatus();
 }
 
-absl::StatusOr<BucketRows> InitialModel::ReadRows(uint32_t slice, const std::string& name) {
+absl::StatusOr<BucketRows> InitialModel::ReadRows(uint32_t slice, const std::string& name,
+                                                  absl::Span<const RowSlot> slots) {
   const uint32_t table = table_[slice].variable;
   const uint32_t bucket = slice - table_.first_slice_of(table);
   const uint32_t saved_buckets = tensors_->BucketsOf(name);
-  if (saved_buckets == table_.num_buckets_of(table)) return tensors_->ReadBucket(name, bucket);
+  if (saved_buckets == table_.num_buckets_of(table)) {
+    return tensors_->ReadBucket(name, bucket, slots);
+  }
   const auto [first, end] = OverlappingBuckets(bucket, table_.num_buckets_of(table), saved_buckets);
-  const size_t dim = table_.row_elements_of(table);
   BucketRows found;
   for (uint32_t b = first; b < end; ++b) {
-    ASSIGN_OR_RETURN(const BucketRows* const rows, ReadSavedBucket(name, b));
-    for (size_t r = 0; r < rows->keys.size(); ++r) {
-      if (table_.BucketOf(table, rows->keys[r]) != slice) continue;
-      found.keys.push_back(rows->keys[r]);
-      const float* const value = rows->rows.data() + r * dim;
-      found.rows.insert(found.rows.end(), value, value + dim);
-    }
+    ASSIGN_OR_RETURN(const BucketRows* const rows, ReadSavedBucket(name, b, slots));
+    AppendKeys(
+        *rows,
+        [&](uint64_t key, uint32_t /*touched*/) { return table_.BucketOf(table, key) == slice; },
+        &found);
   }
-  SortByKey(dim, &found);
+  SortByKey(&found);
   return found;
 }
 
 absl::StatusOr<const BucketRows*> InitialModel::ReadSavedBucket(const std::string& name,
-                                                                uint32_t bucket) {
+                                                                uint32_t bucket,
+                                                                absl::Span<const RowSlot> slots) {
   if (saved_name_ == name && saved_bucket_ == bucket) return &saved_;
   saved_name_.clear();
-  ASSIGN_OR_RETURN(saved_, tensors_->ReadBucket(name, bucket));
+  ASSIGN_OR_RETURN(saved_, tensors_->ReadBucket(name, bucket, slots));
   saved_name_ = name;
   saved_bucket_ = bucket;
   return &saved_;

@@ -1,8 +1,9 @@
-// The initial values of a run that starts from an existing model (init_from and init_map).
+// The initial values of a run that starts from an existing model (init_from, init_map, init_state).
 #ifndef SHOAL_RUNTIME_CHECKPOINT_INITIAL_MODEL_H_
 #define SHOAL_RUNTIME_CHECKPOINT_INITIAL_MODEL_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
+#include "runtime/checkpoint/bucket_tensors.h"
 #include "runtime/plan/slice_table.h"
 #include "runtime/tables/bucket_rows.h"
 #include "runtime/variables/initial_values.h"
@@ -44,19 +46,26 @@ absl::Status RemoveInitialValues(FileSystem& file_system, const std::string& run
 // number of ps. Not thread-safe.
 class InitialModel : public SliceSource {
  public:
-  // Borrows specs and table. FailedPrecondition names init_from and the first variable that the
-  // file lacks or has in another shape or type, or what is wrong with the file. An error of the
-  // file system that may pass keeps its code, also in the two functions below.
+  // SliceStore::slot_names
+  using SlotNames = std::function<std::vector<std::string>(uint32_t slice)>;
+
+  // Borrows specs and table. FailedPrecondition names init_from or init_state, and the first
+  // variable that the file lacks or has in another shape or type or with the slots of another rule,
+  // or what is wrong with the file. An error of the file system that may pass keeps its code, also
+  // in the two functions below. With init_state these need the names of slots.
   static absl::StatusOr<std::unique_ptr<InitialModel>> Open(
       FileSystem& file_system, const v1::RunConfig& run,
-      absl::Span<const v1::VariableSpec> variables, const SliceTable& table);
+      absl::Span<const v1::VariableSpec> variables, const SliceTable& table,
+      SlotNames slot_names = nullptr);
   ~InitialModel() override;
 
   // DataLoss: a value is not finite.
   absl::Status Fill(uint32_t slice, Contents* contents) override;
   // Takes the values of a checkpoint's table, which may have another number of buckets. Slots get
-  // their initial values. If the numbers differ, call it for the buckets of a table in rising
-  // order: it then reads each of the checkpoint's buckets once, and keeps one of them.
+  // their initial values. With init_state it takes slots and counts too, and how long rows and
+  // counts were idle; those that have expired by the table's settings are left out. If the numbers
+  // of buckets differ, call it for the buckets of a table in rising order: it then reads each of
+  // the checkpoint's buckets once, and keeps one of them.
   absl::Status FillBucket(uint32_t slice, BucketContents* contents) override;
 
   // Returns how many variables start from the file.
@@ -64,15 +73,23 @@ class InitialModel : public SliceSource {
 
  private:
   InitialModel(absl::Span<const v1::VariableSpec> variables, const SliceTable& table, uint64_t seed,
-               std::unique_ptr<GivenTensors> tensors);
-  // Returns the keys of a bucket that table `name` of the file has, rising, and their values.
-  absl::StatusOr<BucketRows> ReadRows(uint32_t slice, const std::string& name);
-  // Returns a bucket of the file. Valid until the next call.
-  absl::StatusOr<const BucketRows*> ReadSavedBucket(const std::string& name, uint32_t bucket);
+               std::unique_ptr<GivenTensors> tensors, bool takes_state, SlotNames slot_names);
+  absl::Status FillSlots(uint32_t slice, const std::string& name, Contents* contents);
+  // Returns the keys of a bucket that table `name` of the file has, rising, with their values,
+  // these slots, and counts.
+  absl::StatusOr<BucketRows> ReadRows(uint32_t slice, const std::string& name,
+                                      absl::Span<const RowSlot> slots);
+  // Returns a bucket of the file. Valid until the next call. The slots of a table are always the
+  // same.
+  absl::StatusOr<const BucketRows*> ReadSavedBucket(const std::string& name, uint32_t bucket,
+                                                    absl::Span<const RowSlot> slots);
 
   InitialValues initial_;
+  const absl::Span<const v1::VariableSpec> variables_;
   const SliceTable& table_;
   const std::unique_ptr<GivenTensors> tensors_;
+  const bool takes_state_;
+  const SlotNames slot_names_;
   // The name of the tensor of each variable; empty: the variable has its initializer.
   std::vector<std::string> source_;
   // The bucket that ReadSavedBucket has read last; the name is empty if there is none.

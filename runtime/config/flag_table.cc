@@ -72,6 +72,10 @@ constexpr FlagSpec kTable[] = {
      "Comma-separated rules EXPRESSION=NAME that map whole names of variables to names of tensors "
      "in --init_from, as in body/(.*)=resnet/\\1,logits/.*= where the last lets logits start from "
      "its initializer."},
+    {"init_state", kTraining, kRunning, kBool, "init_state", "",
+     "Continue the training of --init_from: take its optimizer's slots too, and the counts and "
+     "ages "
+     "of the keys of tables. The optimizers must be the same."},
     {"trainable", kTraining, kRunning, kText, "trainable", "LIST",
      "Train only the parameters whose whole names match one of these regular expressions, with "
      "commas. Default: all."},

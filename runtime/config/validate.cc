@@ -216,6 +216,11 @@ absl::Status ValidateStart(const v1::RunConfig& run) {
     return InvalidField("init_map",
                         "has no meaning without init_from; give --init_from or drop it");
   }
+  if (run.init_state() && run.init_from().empty()) {
+    return InvalidField("init_state",
+                        "has no meaning without init_from; give --init_from the directory of a "
+                        "run, or drop it");
+  }
   RETURN_IF_ERROR(
       NameMap::Create("init_map", {run.init_map().begin(), run.init_map().end()}).status());
   return NamePatterns::Create("trainable", {run.trainable().begin(), run.trainable().end()})

@@ -39,6 +39,7 @@ const std::vector<BadRun>& BadRuns() {
       // The start.
       {{"--init_map=a=b"}, "init_map: has no meaning without init_from"},
       {{"--init_from=/m.safetensors", "--init_map=a"}, "init_map: \"a\" is not EXPRESSION=NAME"},
+      {{"--init_state"}, "init_state: has no meaning without init_from; give --init_from the"},
       {{"--trainable=a("}, "trainable: \"a(\" is not a regular expression"},
       // Metrics.
       {{"--metrics=f1"}, "metrics: unknown metric \"f1\"; known are log_loss, mean_absolute_error"},

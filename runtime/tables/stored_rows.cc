@@ -19,7 +19,7 @@ constexpr size_t kDigits = size_t{1} << kDigitBits;
 
 // Returns whether the key was touched after version `since`; without one, all keys are selected.
 bool IsSelected(const RowIndex::Entry& entry, std::optional<uint64_t> since) {
-  return !since.has_value() || StoredRows::TouchedOf(entry.stamp) > *since;
+  return !since.has_value() || IsTouchedAfter(StoredRows::TouchedOf(entry.stamp), *since);
 }
 
 }  // namespace

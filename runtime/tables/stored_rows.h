@@ -25,8 +25,8 @@ class BucketCut;
 // `mutex` while it does, because cuts read them on other threads. Without the mutex only the owner
 // may read.
 //
-// A key's stamp is 1 + the bucket version that its newest update made. Keys with a row and counted
-// keys become idle by the same rule.
+// A key's stamp is 1 + the bucket version that its newest update made, or 1 + TouchedBefore if no
+// update of this run has touched it. Keys with a row and counted keys become idle by the same rule.
 struct StoredRows {
   StoredRows(std::shared_ptr<SlabPool> pool, uint32_t idle_updates);
   StoredRows(const StoredRows&) = delete;
@@ -36,7 +36,7 @@ struct StoredRows {
   static uint32_t TouchedOf(uint32_t stamp) { return stamp - 1; }
   // Returns whether the row, or the count, of a key with this stamp has expired at the version.
   bool IsIdle(uint32_t stamp, uint64_t version) const {
-    return idle_updates > 0 && version > uint64_t{TouchedOf(stamp)} + idle_updates;
+    return IsExpired(TouchedOf(stamp), version, idle_updates);
   }
 
   // Keeps a key as it was before a change for the cuts that do not have it yet. `before` is its

@@ -387,6 +387,8 @@ TEST_F(BucketTest, RowsThatCannotBeThoseOfABucketAreRefused) {
   BucketRows bad = good;
   bad.touched[1] = 5;
   EXPECT_TRUE(refused(bad)) << "a row of a later version";
+  bad.touched[1] = UINT32_MAX;
+  EXPECT_TRUE(refused(bad)) << "the index would have no entry for it";
   bad = good;
   bad.rows.pop_back();
   EXPECT_TRUE(refused(bad)) << "half a row";

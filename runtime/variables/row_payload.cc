@@ -83,7 +83,7 @@ absl::Status CheckBucketRows(const BucketRows& rows, uint64_t version, size_t ro
   if (!both.empty()) return damaged("counts a key that has a row");
   for (const std::vector<uint32_t>* touched : {&rows.touched, &rows.counted_touched}) {
     for (const uint32_t one : *touched) {
-      if (one > version) return damaged("has a row of a later version");
+      if (IsTouchedAfter(one, version)) return damaged("has a row of a later version");
     }
   }
   for (const uint32_t count : rows.counts) {

@@ -266,7 +266,7 @@ TEST(SliceStoreBucketsTest, ATableThatCannotBeIsRefusedByItsField) {
   EXPECT_THAT(refusal(TableSpecOf("item", 1), averages), HasSubstr("moving_average_decay"));
 }
 
-// The stamp of a row would be 0 after the update: that of a row that is not there.
+// After the update the version of a row would be that of a row from before the run.
 TEST(SliceStoreBucketsTest, ABucketWithTheMostUpdatesIsPoisonedAndLosesNoRow) {
   constexpr uint64_t kMost = kMostTableUpdates;
   for (const bool synchronous : {true, false}) {

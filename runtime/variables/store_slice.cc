@@ -60,7 +60,8 @@ bool StoreSlice::Apply(const SliceValues::Step& update, SliceStoreEvents* events
 }
 
 bool StoreSlice::ApplyRows(const Bucket::Step& update, SliceStoreEvents* events) {
-  static_assert(StoredRows::StampOf(kMostTableUpdates) == UINT32_MAX);
+  static_assert(StoredRows::StampOf(TouchedBefore(1)) == UINT32_MAX);
+  static_assert(!IsTouchedBefore(kMostTableUpdates) && IsTouchedBefore(kMostTableUpdates + 1));
   const bool is_last = update.version >= kMostTableUpdates;
   if (!is_last && bucket->Apply(update)) return true;
   poisoned = true;

@@ -90,6 +90,29 @@ def resume_on_other_tasks():
             check(resumed, expected())
 
 
+def a_run_that_continues_another_with_its_state():
+    """The same bytes on any tasks, also after a resume; a row that it has not trained knows when that was."""
+    with cluster.Run(CLICKS, "--num_ps_tasks=2", "--num_replicas=1", "--num_epochs=1") as first:
+        first.finish()
+        more = (f"--init_from={first.out}", "--init_state")
+        results = []
+        for tasks in (("--num_ps_tasks=1", "--num_replicas=1"), ("--num_ps_tasks=3", "--num_replicas=2")):
+            with cluster.Run(CLICKS, *more, *tasks, "--num_epochs=1") as run:
+                run.finish()
+                assert "start from" in run.output and "with their state" in run.output, run.output
+                results.append((rows_of(run), run.digest()))
+        with cluster.Run(CLICKS, *more, "--num_ps_tasks=2", "--num_replicas=1", "--max_steps=60") as run:
+            run.finish()
+            with cluster.Run(CLICKS, "--num_ps_tasks=3", "--num_replicas=1", "--num_epochs=1", out=run.out) as resumed:
+                resumed.finish()
+                results.append((rows_of(resumed), resumed.digest()))
+        with cluster.Run(CLICKS, more[0], "--num_ps_tasks=1", "--num_replicas=1", "--num_epochs=1") as run:
+            run.finish()
+            values_alone = rows_of(run), run.digest()
+    assert results[0] == results[1] == results[2], "other bytes on other tasks"
+    assert results[0][0] != values_alone[0] and results[0][1] != values_alone[1], "the state has no effect"
+
+
 def peak_of_the_worker(run):
     """Trains to the end; the most resident memory that the worker had, in MiB."""
     run.start()
@@ -138,6 +161,7 @@ if __name__ == "__main__":
         any_number_of_ps_and_workers,
         killed_worker_and_ps,
         resume_on_other_tasks,
+        a_run_that_continues_another_with_its_state,
         the_memory_of_a_worker_does_not_grow_with_the_tables,
         asynchronous_batches_count_once,
     ])

@@ -108,8 +108,8 @@ CHANGES = {
     ],
     "runtime/checkpoint/bucket_delta.cc": [
         (
-            "uint64_t{newest->touched()} + idle_updates;",
-            'uint64_t{newest->touched()} + idle_updates &&\n'
+            "IsExpired(newest->touched(), version, idle_updates);",
+            'IsExpired(newest->touched(), version, idle_updates) &&\n'
             '        !IsBroken("a delta keeps removed rows");',
         ),
         (

@@ -113,8 +113,10 @@ TEST_F(RowSetsTest, KeysOfABucketThatDoNotFitAMessageAreAnErrorWithTheRemedy) {
                                                        "of 2 numbers they have 4"));
   EXPECT_THAT(
       std::string(status.message()),
-      HasSubstr("a message holds 4194304; set the table's buckets to 6 and continue in a new run "
-                "with --init_from=DIRECTORY of this run, or make batch_size smaller"));
+      HasSubstr(
+          "a message holds 4194304; set the table's buckets to 6 and continue in a new run "
+          "with --init_state --init_from=DIRECTORY of this run, which keep its rows, slots and "
+          "counts, or make batch_size smaller"));
   const std::string of_a_block(
       replica_.rows()->CheckFits(GetKeys(batch_), /*is_evaluated=*/true).message());
   EXPECT_THAT(of_a_block, HasSubstr("table b: block 4 of the test data has 300"));

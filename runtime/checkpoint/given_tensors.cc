@@ -1,0 +1,126 @@
+#include "runtime/checkpoint/given_tensors.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/status_macros.h"
+#include "proto/v1/checkpoint.pb.h"
+#include "proto/v1/variable.pb.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/plan/slice_table.h"
+
+namespace shoal {
+namespace {
+
+// Tensors of a safetensors file; Place::where is the offset in its data.
+class SafetensorsTensors : public GivenTensors {
+ public:
+  static absl::StatusOr<std::unique_ptr<GivenTensors>> Open(FileSystem& file_system,
+                                                            const std::string& path) {
+    auto tensors = std::make_unique<SafetensorsTensors>();
+    ASSIGN_OR_RETURN(tensors->file_, file_system.OpenForRead(path));
+    ASSIGN_OR_RETURN(const SafetensorsHeader header,
+                     ReadSafetensorsHeader(*tensors->file_, path, &tensors->data_begin_));
+    for (const SafetensorsEntry& entry : header.tensors) {
+      if (entry.dtype != "F32") {
+        return absl::InvalidArgumentError(absl::StrCat(path, ": tensor ", entry.name, " is ",
+                                                       entry.dtype, "; convert it to F32"));
+      }
+      Place& place = tensors->places_[entry.name];
+      place.where = entry.begin;
+      place.shape.assign(entry.shape.begin(), entry.shape.end());
+    }
+    return std::unique_ptr<GivenTensors>(std::move(tensors));
+  }
+
+  absl::Status Read(const std::string& name, const std::string& slot, uint64_t first,
+                    absl::Span<float> out) override {
+    if (!slot.empty()) return absl::NotFoundError(absl::StrCat("there is no ", slot));
+    const uint64_t at = data_begin_ + places_[name].where + first * sizeof(float);
+    const size_t bytes = out.size() * sizeof(float);
+    ASSIGN_OR_RETURN(const size_t read,
+                     file_->Read(at, {reinterpret_cast<char*>(out.data()), bytes}));
+    return read == bytes ? absl::OkStatus() : absl::DataLossError("the file has become shorter");
+  }
+
+ private:
+  std::unique_ptr<ReadableFile> file_;
+  uint64_t data_begin_ = 0;
+};
+
+// Variables of a checkpoint; Place::where is the index of the variable.
+class CheckpointTensors : public GivenTensors {
+ public:
+  explicit CheckpointTensors(std::unique_ptr<Checkpoint> checkpoint)
+      : checkpoint_(std::move(checkpoint)) {
+    const v1::Manifest& manifest = checkpoint_->manifest();
+    for (int v = 0; v < manifest.variables_size(); ++v) {
+      const auto& shape = manifest.variables(v).shape();
+      places_[manifest.variables(v).name()] = {static_cast<uint64_t>(v),
+                                               {shape.begin(), shape.end()}};
+    }
+  }
+
+  absl::Status Read(const std::string& name, const std::string& slot, uint64_t first,
+                    absl::Span<float> out) override {
+    const SliceTable& slices = checkpoint_->slices();
+    const auto variable = static_cast<uint32_t>(places_[name].where);
+    const uint64_t end = first + out.size();
+    for (uint32_t s = slices.first_slice_of(variable); s < slices.first_slice_of(variable + 1);
+         ++s) {
+      const uint64_t from = std::max(first, slices[s].first_element);
+      const uint64_t to = std::min(end, slices[s].first_element + slices[s].num_elements);
+      if (from >= to) continue;
+      RETURN_IF_ERROR(checkpoint_->Read(s, slot, from - slices[s].first_element,
+                                        out.subspan(from - first, to - from)));
+    }
+    return absl::OkStatus();
+  }
+
+  const v1::Manifest* manifest() const override { return &checkpoint_->manifest(); }
+
+  const v1::VariableSpec* SpecOf(const std::string& name) const override {
+    return &checkpoint_->manifest().variables(static_cast<int>(places_.find(name)->second.where));
+  }
+
+  uint32_t BucketsOf(const std::string& name) const override {
+    return checkpoint_->slices().num_buckets_of(
+        static_cast<uint32_t>(places_.find(name)->second.where));
+  }
+
+  absl::StatusOr<BucketRows> ReadBucket(const std::string& name, uint32_t bucket,
+                                        absl::Span<const RowSlot> slots) override {
+    const auto table = static_cast<uint32_t>(places_[name].where);
+    const uint32_t slice = checkpoint_->slices().first_slice_of(table) + bucket;
+    ASSIGN_OR_RETURN(BucketRows rows, checkpoint_->ReadBucket(slice, slots));
+    const uint64_t version = checkpoint_->state(slice).version;
+    for (std::vector<uint32_t>* touched : {&rows.touched, &rows.counted_touched}) {
+      for (uint32_t& one : *touched) one = TouchedBefore(UpdatesSinceTouched(one, version));
+    }
+    return rows;
+  }
+
+ private:
+  const std::unique_ptr<Checkpoint> checkpoint_;
+};
+
+}  // namespace
+
+absl::StatusOr<BucketRows> GivenTensors::ReadBucket(const std::string& name, uint32_t /*bucket*/,
+                                                    absl::Span<const RowSlot> /*slots*/) {
+  return absl::InvalidArgumentError(absl::StrCat(name, " is not a table"));
+}
+
+absl::StatusOr<std::unique_ptr<GivenTensors>> GivenTensors::Open(FileSystem& file_system,
+                                                                 const std::string& path) {
+  ASSIGN_OR_RETURN(const FileInfo info, file_system.GetInfo(path));
+  if (!info.is_directory) return SafetensorsTensors::Open(file_system, path);
+  ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
+                   Checkpoint::Open(file_system, path, Checkpoint::Verify::kIndex));
+  return std::unique_ptr<GivenTensors>(std::make_unique<CheckpointTensors>(std::move(checkpoint)));
+}
+
+}  // namespace shoal
