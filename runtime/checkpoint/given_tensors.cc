@@ -10,6 +10,7 @@
 #include "proto/v1/variable.pb.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/safetensors.h"
+#include "runtime/checkpoint/table_arrays.h"
 #include "runtime/plan/slice_table.h"
 
 namespace shoal {
@@ -107,7 +108,43 @@ class CheckpointTensors : public GivenTensors {
   const std::unique_ptr<Checkpoint> checkpoint_;
 };
 
+// Tables in arrays of NumPy, by the names of their files. Variables without files start from their
+// initializers.
+class ArrayTensors : public GivenTensors {
+ public:
+  explicit ArrayTensors(std::unique_ptr<TableArrays> arrays) : arrays_(std::move(arrays)) {
+    for (const auto& [name, dim] : arrays_->dims()) places_[name].shape = {dim};
+  }
+
+  absl::Status Read(const std::string& name, const std::string& /*slot*/, uint64_t /*first*/,
+                    absl::Span<float> /*out*/) override {
+    return absl::InvalidArgumentError(absl::StrCat(name, " is a table"));
+  }
+
+  std::string SourceOf(const v1::VariableSpec& variable, std::string mapped) const override {
+    std::string file = TableFileName(mapped);
+    return mapped == variable.name() && places_.count(file) == 0 ? "" : file;
+  }
+
+  uint32_t BucketsOf(const std::string& /*name*/) const override { return TableArrays::kBuckets; }
+
+  // The arrays have no slots. All rows count as touched at version 0.
+  absl::StatusOr<BucketRows> ReadBucket(const std::string& name, uint32_t bucket,
+                                        absl::Span<const RowSlot> /*slots*/) override {
+    ASSIGN_OR_RETURN(BucketRows rows, arrays_->ReadBucket(name, bucket));
+    rows.touched.assign(rows.keys.size(), 0);
+    return rows;
+  }
+
+ private:
+  const std::unique_ptr<TableArrays> arrays_;
+};
+
 }  // namespace
+
+std::string GivenTensors::SourceOf(const v1::VariableSpec& /*variable*/, std::string mapped) const {
+  return mapped;
+}
 
 absl::StatusOr<BucketRows> GivenTensors::ReadBucket(const std::string& name, uint32_t /*bucket*/,
                                                     absl::Span<const RowSlot> /*slots*/) {
@@ -118,6 +155,11 @@ absl::StatusOr<std::unique_ptr<GivenTensors>> GivenTensors::Open(FileSystem& fil
                                                                  const std::string& path) {
   ASSIGN_OR_RETURN(const FileInfo info, file_system.GetInfo(path));
   if (!info.is_directory) return SafetensorsTensors::Open(file_system, path);
+  ASSIGN_OR_RETURN(const bool are_arrays, TableArrays::AreIn(file_system, path));
+  if (are_arrays) {
+    ASSIGN_OR_RETURN(std::unique_ptr<TableArrays> arrays, TableArrays::Open(file_system, path));
+    return std::unique_ptr<GivenTensors>(std::make_unique<ArrayTensors>(std::move(arrays)));
+  }
   ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
                    Checkpoint::Open(file_system, path, Checkpoint::Verify::kIndex));
   return std::unique_ptr<GivenTensors>(std::make_unique<CheckpointTensors>(std::move(checkpoint)));

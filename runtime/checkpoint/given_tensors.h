@@ -22,12 +22,12 @@ class Manifest;
 class VariableSpec;
 }  // namespace v1
 
-// The tensors of an existing model by name, those of a safetensors file or the variables of a
-// checkpoint. Not thread-safe.
+// The tensors of an existing model by name: those of a safetensors file, the variables of a
+// checkpoint, or tables in arrays of NumPy. Not thread-safe.
 class GivenTensors {
  public:
-  // Opens a safetensors file or the directory of a checkpoint. The error says what is wrong with
-  // it.
+  // Opens a safetensors file, the directory of a checkpoint or one with arrays of tables. The error
+  // says what is wrong with it.
   static absl::StatusOr<std::unique_ptr<GivenTensors>> Open(FileSystem& file_system,
                                                             const std::string& path);
   virtual ~GivenTensors() = default;
@@ -47,7 +47,11 @@ class GivenTensors {
   virtual absl::Status Read(const std::string& name, const std::string& slot, uint64_t first,
                             absl::Span<float> out) = 0;
 
-  // Returns null if there are only values: no slots, and no tables.
+  // Returns the name of the tensor for a variable that init_map maps to `mapped`; empty if the
+  // variable starts from its initializer.
+  virtual std::string SourceOf(const v1::VariableSpec& variable, std::string mapped) const;
+
+  // Returns null if there are only values and no slots.
   virtual const v1::Manifest* manifest() const { return nullptr; }
   // Returns the variable of this name; null without a manifest. The tensor exists.
   virtual const v1::VariableSpec* SpecOf(const std::string& /*name*/) const { return nullptr; }

@@ -16,11 +16,11 @@
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/checkpoint/given_tensors.h"
 #include "runtime/checkpoint/manifest.h"
+#include "runtime/checkpoint/table_arrays.h"
 #include "runtime/config/name_patterns.h"
 #include "runtime/config/run_config.h"
 
 namespace shoal {
-
 namespace {
 
 constexpr char kInitialDirectory[] = "initial";
@@ -46,6 +46,14 @@ absl::Status Unread(absl::string_view what, const absl::Status& status) {
 
 std::string ShapeText(absl::Span<const int64_t> shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ","), "]");
+}
+
+// Returns the names of the tensors, or some of many.
+std::string NamesIn(const GivenTensors& tensors) {
+  std::vector<std::string> names = tensors.Names();
+  const bool has_more = names.size() > kMostNamed;
+  if (has_more) names.resize(kMostNamed);
+  return absl::StrCat(absl::StrJoin(names, ", "), has_more ? ", ..." : "");
 }
 
 // The variables of a program have no initializers: it writes their first values to a file of its
@@ -77,13 +85,9 @@ absl::Status CheckTensor(const v1::RunConfig& run, const GivenTensors& tensors,
   const std::vector<int64_t> wanted(variable.shape().begin(), variable.shape().end());
   const std::vector<int64_t>* shape = tensors.ShapeOf(name);
   if (shape == nullptr) {
-    std::vector<std::string> names = tensors.Names();
-    const bool has_more = names.size() > kMostNamed;
-    if (has_more) names.resize(kMostNamed);
     return Refused(absl::StrCat(path, " has no tensor ", name, " for variable ", variable.name(),
-                                ", but ", absl::StrJoin(names, ", "), has_more ? ", ..." : "",
-                                "; map it with --init_map='", variable.name(), "=NAME'",
-                                LeaveOut(run, variable)));
+                                ", but ", NamesIn(tensors), "; map it with --init_map='",
+                                variable.name(), "=NAME'", LeaveOut(run, variable)));
   }
   if (*shape == wanted) return CheckTable(run, tensors, path, variable, name);
   return Refused(absl::StrCat(path, " has ", name, " ", ShapeText(*shape), ", variable ",
@@ -210,10 +214,14 @@ absl::StatusOr<std::string> ResolveInitFrom(FileSystem& file_system, const std::
   const absl::Status has_checkpoints = file_system.GetInfo(root).status();
   if (MayPass(has_checkpoints)) return Unread("", has_checkpoints);
   if (!has_checkpoints.ok()) {
+    const absl::StatusOr<bool> are_arrays = TableArrays::AreIn(file_system, path);
+    if (!are_arrays.ok()) return Unread("", are_arrays.status());
+    if (*are_arrays) return path;
     return Refused(
         absl::StrCat(path,
-                     " is not the directory of a run: it has no checkpoints; name one, or a "
-                     "safetensors file"));
+                     " is not the directory of a run: it has no checkpoints; name one, a "
+                     "safetensors file, or a directory with NAME.keys.npy and NAME.values.npy of "
+                     "tables"));
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointDirectory> checkpoints,
                    CheckpointDirectory::Open(file_system, root));
@@ -274,14 +282,21 @@ absl::StatusOr<std::unique_ptr<InitialModel>> InitialModel::Open(
   }
   std::unique_ptr<InitialModel> model(new InitialModel(
       variables, table, run.seed(), *std::move(tensors), run.init_state(), std::move(slot_names)));
+  bool are_mapped = false;
   for (const v1::VariableSpec& variable : variables) {
-    std::string name = map.Map(variable.name());
+    const std::string mapped = map.Map(variable.name());
+    are_mapped |= !mapped.empty();
+    std::string name = model->tensors_->SourceOf(variable, mapped);
     if (!name.empty()) {
       RETURN_IF_ERROR(CheckTensor(run, *model->tensors_, path, variable, name));
       if (run.init_state()) {
         RETURN_IF_ERROR(CheckState(run, *model->tensors_, path, variable, name));
       }
     } else if (!HasInitializer(run, variable)) {
+      if (!mapped.empty()) {
+        return Refused(absl::StrCat(path, " has only tables, and only the program knows what ",
+                                    variable.name(), " starts from; name a run"));
+      }
       return Refused(absl::StrCat("init_map gives variable ", variable.name(),
                                   " no tensor, and only the program knows what it starts from; "
                                   "map it to a tensor"));
@@ -289,6 +304,11 @@ absl::StatusOr<std::unique_ptr<InitialModel>> InitialModel::Open(
     model->source_.push_back(std::move(name));
   }
   if (model->num_given() > 0) return model;
+  if (are_mapped) {
+    return Refused(absl::StrCat(path, " has tables ", NamesIn(*model->tensors_),
+                                ", and the run has none of them; map one with "
+                                "--init_map=TABLE=NAME"));
+  }
   return Refused("init_map lets every variable start from its initializer; drop one of them");
 }
 

@@ -66,8 +66,9 @@ constexpr FlagSpec kTable[] = {
      "Seed of the initial values and of the order of the data. Default {default}. Synchronous runs "
      "with equal seeds give equal bytes."},
     {"init_from", kTraining, kRunning, kText, "init_from", "PATH",
-     "Start from existing values: a safetensors file, a run's directory, or that of one of its "
-     "checkpoints. A checkpoint in DIR takes precedence."},
+     "Start from existing values: a safetensors file, a run's directory, that of one of its "
+     "checkpoints, or one with NAME.keys.npy and NAME.values.npy of tables. A checkpoint in DIR "
+     "takes precedence."},
     {"init_map", kTraining, kRunning, kText, "init_map", "RULES",
      "Comma-separated rules EXPRESSION=NAME that map whole names of variables to names of tensors "
      "in --init_from, as in body/(.*)=resnet/\\1,logits/.*= where the last lets logits start from "

@@ -72,8 +72,9 @@ absl::Status ParseShape(absl::string_view shape, NpyArray* array) {
   return absl::OkStatus();
 }
 
-absl::Status Parse(absl::string_view wanted, NpyArray* array) {
-  const absl::string_view file = array->file;
+// Parses the header at the begin of `file`; the whole file has `file_bytes`.
+absl::Status Parse(absl::string_view file, uint64_t file_bytes, absl::string_view wanted,
+                   NpyArray* array) {
   if (!absl::StartsWith(file, "\x93NUMPY") || file.size() < 10)
     return Damaged("is not an npy file");
   const int version = static_cast<uint8_t>(file[6]);
@@ -97,9 +98,10 @@ absl::Status Parse(absl::string_view wanted, NpyArray* array) {
   ASSIGN_OR_RETURN(const absl::string_view shape, ValueOf(header, "shape"));
   RETURN_IF_ERROR(ParseShape(shape, array));
   const uint64_t bytes = static_cast<uint64_t>(array->num_elements() * array->element_bytes);
-  if (bytes != array->elements().size()) {
+  const uint64_t there = file_bytes - array->begin;
+  if (bytes != there) {
     return Damaged(absl::StrCat("is truncated or too long: its header promises ", bytes,
-                                " bytes of elements, ", array->elements().size(), " are there"));
+                                " bytes of elements, ", there, " are there"));
   }
   return absl::OkStatus();
 }
@@ -162,8 +164,15 @@ absl::StatusOr<NpyArray> ReadNpyFile(const std::string& path, absl::string_view 
   absl::StatusOr<std::string> file = ReadFile(*files, path, kLargestFile);
   if (!file.ok()) return UnreadableData(file.status());
   array.file = *std::move(file);
-  const absl::Status status = Parse(wanted, &array);
+  const absl::Status status = Parse(array.file, array.file.size(), wanted, &array);
   if (!status.ok()) return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
+  return array;
+}
+
+absl::StatusOr<NpyArray> ParseNpyHeader(absl::string_view head, uint64_t file_bytes,
+                                        absl::string_view wanted) {
+  NpyArray array;
+  RETURN_IF_ERROR(Parse(head, file_bytes, wanted, &array));
   return array;
 }
 

@@ -1,6 +1,7 @@
 #ifndef SHOAL_ML_DATA_RECORDS_NPY_FILE_H_
 #define SHOAL_ML_DATA_RECORDS_NPY_FILE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -36,6 +37,15 @@ struct NpyArray {
 // that the caller accepts.
 absl::StatusOr<NpyArray> ReadNpyFile(
     const std::string& path, absl::string_view wanted = "float32, float64, integers or bool");
+
+// The most bytes of a header of format version 1, which NumPy writes for arrays of numbers.
+inline constexpr size_t kMostNpyHeaderBytes = 10 + 65535;
+
+// Parses only the header, from the first bytes of a file that has `file_bytes` bytes: all of them,
+// or the first kMostNpyHeaderBytes. `file` of the result is empty, and `begin` is the position of
+// the elements in the file. Errors are those of ReadNpyFile without the name of the file.
+absl::StatusOr<NpyArray> ParseNpyHeader(absl::string_view head, uint64_t file_bytes,
+                                        absl::string_view wanted);
 
 // Returns the header of a .npy file with a float32 array; the elements must follow it, row-major.
 std::string NpyHeader(const std::vector<int64_t>& dims);
