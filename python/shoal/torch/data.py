@@ -23,6 +23,7 @@ from torch.utils.data import DataLoader, IterableDataset, Subset, TensorDataset,
 
 from shoal._protocol import Announcement, Indices
 from shoal.errors import ProgramError
+from shoal.torch.loaders import remedy_of
 from shoal.torch.model import crc32_of
 from shoal.worker import Work, Worker
 
@@ -46,8 +47,8 @@ def data_seed(run_seed: int, kind: str, epoch: int, index: int) -> int:
 
 
 def check_data_set(data: Any, what: str) -> None:
-    if isinstance(data, DataLoader):
-        raise ProgramError(f"{what} is a DataLoader; pass its data set: trainer.batches(loader.dataset, batch_size=…)")
+    if isinstance(data, DataLoader) and not isinstance(data.dataset, IterableDataset):
+        raise ProgramError(f"{what} is a DataLoader; {remedy_of(data)}")
     if isinstance(data, IterableDataset) or not hasattr(data, "__getitem__") or not hasattr(data, "__len__"):
         raise ProgramError(
             f"{what} is a {type(data).__name__}, which has no examples by number; Shoal chooses the examples, so it "
