@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Optional
 
@@ -27,6 +28,9 @@ SCHEDULE = (
     "the parameter servers apply the updates and do not follow it: drop the scheduler and give the run a schedule, "
     "shoal.torch.from_torch(optimizer, model, schedule=shoal.Cosine())"
 )
+
+# The settings with which from_torch() has converted an optimizer, that is, the options of its groups.
+_settings_of: weakref.WeakKeyDictionary[torch.optim.Optimizer, list[dict[str, Any]]] = weakref.WeakKeyDictionary()
 
 
 @dataclass
@@ -69,7 +73,24 @@ def from_torch(
     others = [_group(other, base, has_own_decay) for other in groups if other is not base and _differ(other, base)]
     if base.weight_decay and not has_own_decay:
         others.append(optimizers.Group(".*", weight_decay=base.weight_decay))
-    return replace(converted, groups=tuple(others), schedule=schedule)
+    result = replace(converted, groups=tuple(others), schedule=schedule)
+    _settings_of[optimizer] = _now(optimizer)
+    return result
+
+
+def is_taken_over(optimizer: torch.optim.Optimizer) -> bool:
+    """Returns whether from_torch() has converted an optimizer, also for the Trainer."""
+    return optimizer in _settings_of
+
+
+def has_any(optimizer: Any, parameters: Collection[int]) -> bool:
+    """Returns whether an optimizer has one of these parameters, by id()."""
+    return any(id(p) in parameters for group in optimizer.param_groups for p in group["params"])
+
+
+def taken_over(parameters: Collection[int]) -> list[TakenOver]:
+    """Returns the optimizers of these parameters, by id(), that from_torch() has converted."""
+    return [TakenOver(optimizer) for optimizer in list(_settings_of) if has_any(optimizer, parameters)]
 
 
 class TakenOver:
@@ -77,21 +98,22 @@ class TakenOver:
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         self._optimizer = optimizer
-        self._settings = self._now()
+        self._settings = _settings_of[optimizer]
 
     def check(self) -> None:
         """Raises ProgramError if a scheduler or the program has changed a setting, that is, an option of a group."""
-        if self._now() != self._settings:
+        if _now(self._optimizer) != self._settings:
             raise ProgramError(
                 f"the learning rate or another setting of {type(self._optimizer).__name__} changes while the run "
                 f"trains, or it has got a scheduler of PyTorch; {SCHEDULE}"
             )
 
-    def _now(self) -> list[dict[str, Any]]:
-        return [
-            {key: _plain(value) for key, value in group.items() if key not in _IRRELEVANT}
-            for group in self._optimizer.param_groups
-        ]
+
+def _now(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
+    return [
+        {key: _plain(value) for key, value in group.items() if key not in _IRRELEVANT}
+        for group in optimizer.param_groups
+    ]
 
 
 def _plain(value: Any) -> Any:

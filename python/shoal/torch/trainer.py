@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
 
 import numpy as np
@@ -18,7 +18,7 @@ from shoal._work import FINAL_BYTES
 from shoal.errors import ProgramError
 from shoal.tables import Table
 from shoal.torch import data
-from shoal.torch.convert import TakenOver, from_torch
+from shoal.torch.convert import from_torch, taken_over
 from shoal.torch.files import take_result
 from shoal.torch.guard import refused, why_not_run, why_not_trained
 from shoal.torch.memory import Memory, Streams, make_memory, tensor_of, values_of
@@ -81,9 +81,7 @@ class Trainer:
             raise ProgramError(f"PyTorch {torch.__version__} is too old; shoal.torch needs 2.1")
         self._worker = worker
         self._models = named_models(model)
-        self._taken_over: Optional[TakenOver] = None
         if isinstance(optimizer, torch.optim.Optimizer):
-            self._taken_over = TakenOver(optimizer)
             optimizer = from_torch(optimizer, model)
         self._optimizer = optimizer
         self._metrics = metrics if isinstance(metrics, (str, AUC)) else tuple(metrics)
@@ -368,7 +366,9 @@ class Trainer:
         self._modes = Modes(self._models)
         self._is_first = True
         try:
-            with refused(self._names.keys(), self._waits_for_backward) as self._scaling:
+            owned = self._names.keys()
+            self._taken_over = taken_over(owned)
+            with refused(owned, self._waits_for_backward, self._leaves_gradients) as self._scaling:
                 yield
         finally:
             for hook in self._hooks:
@@ -381,9 +381,16 @@ class Trainer:
 
     def _waits_for_backward(self) -> bool:
         """Returns whether a training batch has no gradients yet."""
-        is_open = self._work is not None and self._work.is_training and not self._has_stepped
         has_none = all(parameter.grad is None for parameter in self._trained.values())
-        return is_open and has_none and next(self._rows.gradients(), None) is None
+        return self._is_open_training() and has_none and next(self._rows.gradients(), None) is None
+
+    def _leaves_gradients(self, cleared: Collection[int]) -> bool:
+        """Returns whether a training batch has gradients of other parameters than these, by id()."""
+        has_others = any(p.grad is not None and id(p) not in cleared for p in self._trained.values())
+        return has_others and self._is_open_training()
+
+    def _is_open_training(self) -> bool:
+        return self._work is not None and self._work.is_training and not self._has_stepped
 
     # One batch.
 
@@ -546,8 +553,8 @@ class Trainer:
 
     def _check_model(self, work: Work) -> None:
         assert self._memory is not None
-        if self._taken_over is not None:
-            self._taken_over.check()
+        for optimizer in self._taken_over:
+            optimizer.check()
         self._check_parameters(self._memory.written(work.parameter_set if self._careful else None))
         for name, parameter in self._parameters.items():
             if self._memory.has_moved(name, work.parameter_set):
