@@ -42,8 +42,8 @@ class Entry:
 def named_models(model: Models) -> dict[str, nn.Module]:
     """Returns the models with the prefixes of their variables' names."""
     if isinstance(model, nn.Module):
-        return {"": model}
-    if isinstance(model, Mapping):
+        models = {"": model}
+    elif isinstance(model, Mapping):
         models = {f"{name}.": module for name, module in model.items()}
     elif isinstance(model, (list, tuple)):
         models = {f"{i}.": module for i, module in enumerate(model)}
@@ -199,7 +199,8 @@ _COMPARED_BYTES = 256 << 20  # Larger buffers are not copied to be compared.
 class BufferCheck:
     """Finds buffers and constants that change although they are not variables that batches change.
 
-    Writes through buffer.data leave no trace but the values, which are compared until forget_values().
+    Writes through buffer.data leave no trace but the values, which are compared until forget_values(), and later where
+    that is asked for, by their checksums.
     """
 
     def __init__(self, entries: Sequence[Entry]) -> None:
@@ -209,6 +210,7 @@ class BufferCheck:
         self._statistics = [entry for entry in self._entries if entry.kind in ("statistic", "counter")]
         self._versions: dict[str, int] = {}
         self._values: dict[str, Any] = {}
+        self._sums: dict[str, int] = {}
 
     def remember_statistics(self) -> None:
         """Takes the present values of statistics as the last ones that count, until other ones are loaded."""
@@ -234,10 +236,15 @@ class BufferCheck:
                 self._values[entry.name] = entry.tensor.detach().clone()
 
     def forget_values(self) -> None:
+        """Keeps checksums of the values only."""
+        self._sums.update({name: crc32_of(value, 0) for name, value in self._values.items()})
         self._values = {}
 
-    def check(self) -> None:
-        """Raises ProgramError for one that was replaced or has changed."""
+    def check(self, compares_sums: bool = False) -> None:
+        """Raises ProgramError for one that was replaced or has changed.
+
+        compares_sums: compare the checksums too, which takes long.
+        """
         for entry in self._entries:
             if entry.current is not entry.tensor:
                 raise ProgramError(
@@ -248,6 +255,8 @@ class BufferCheck:
         for entry in self._fixed:
             before = self._values.get(entry.name)
             has_changed = before is not None and not _is_equal(entry.tensor, before)
+            if compares_sums and entry.name in self._sums:
+                has_changed = has_changed or crc32_of(entry.tensor, 0) != self._sums[entry.name]
             is_thawed = entry.tensor.requires_grad and entry.is_parameter
             if has_changed or is_thawed or entry.tensor._version != self._versions[entry.name]:
                 raise ProgramError(why_not_changed(entry))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import itertools
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
 
@@ -20,7 +21,7 @@ from shoal.tables import Table
 from shoal.torch import data
 from shoal.torch.convert import from_torch, taken_over
 from shoal.torch.files import take_result
-from shoal.torch.guard import refused, why_not_run, why_not_trained
+from shoal.torch.guard import refused
 from shoal.torch.memory import Memory, Streams, make_memory, tensor_of, values_of
 from shoal.torch.model import (
     BufferCheck,
@@ -37,14 +38,13 @@ from shoal.torch.rehearsal import Rehearsal
 from shoal.torch.settings import computation_of, number_in, set_threads
 from shoal.torch.tables import BatchRows, _TableModule, different
 from shoal.torch.values import array_of, losses_of, mean_of
+from shoal.torch.watch import ParameterCheck, Watch
 from shoal.worker import Variable, Work, Worker
 
 # A tensor with the mean over the batch or with a value per example, several of them, one for each model, or a number.
 Loss = Any
 
 _KINDS = {"statistic": "assign", "fixed": "frozen"}
-
-_CAREFUL_BATCHES = 3  # The first batches of a process have checks that take long.
 
 
 class Trainer:
@@ -100,10 +100,8 @@ class Trainer:
         self._memory: Optional[Memory] = None
         self._rehearsal: Optional[Rehearsal] = None
         self._rehearses = False
-        self._runs_backward = False  # The program lets the trainer call backward().
         self._collects = False
-        self._careful = _CAREFUL_BATCHES
-        self._warnings: set[str] = set()
+        self._watch = Watch()
         self._trained: dict[str, Any] = {}
         self._expected: dict[str, int] = {}  # How often a gradient arrives in one backward pass.
 
@@ -186,7 +184,8 @@ class Trainer:
                 else:
                     yield from self._evaluate(work, source)
             source.stop()
-        self._warn(take_result(self._models, self._worker.directory))  # The run has exported it before the loop ends.
+        # The run has exported it before the loop ends.
+        self._watch.warn(take_result(self._models, self._worker.directory))
 
     def _evaluate(self, work: Work, source: data.Source) -> Iterator[Any]:
         """Yields a block of the test data in pieces; what is reported of them adds up to the result of the block."""
@@ -205,7 +204,7 @@ class Trainer:
     def _offer(self, work: Work, batch: Any) -> Iterator[Any]:
         """Yields a batch or a piece, which has begun, and checks that it ends with a step."""
         self._look_up_all(work, batch)
-        with torch.set_grad_enabled(work.is_training or self._evaluation_gradients or not self._runs_backward):
+        with torch.set_grad_enabled(work.is_training or self._evaluation_gradients or not self._watch.runs_backward):
             yield batch
         if not self._has_stepped:
             raise ProgramError(f"{work} ended without trainer.step(loss); call it once for every batch")
@@ -214,7 +213,8 @@ class Trainer:
         """Ends the batch: runs the backward pass and contributes the gradients; in an evaluation it only reports.
 
         loss: the mean over the batch, or a value per example; several losses are added. A dict of losses,
-            {"judge": loss_a, "generator": loss_b}, gives each of several models the gradient of its own loss only.
+            {"judge": loss_a, "generator": loss_b}, gives each of several models the gradient of its own loss only;
+            in training each model has one.
             If the program has called backward() itself, as with an optimizer, the loss is only reported and the
             gradients are what it left: then it must have called backward() for all losses. After a backward pass for
             something else, such as the gradient of the inputs, call zero_grad().
@@ -233,7 +233,7 @@ class Trainer:
                 "of a backward() call, and end with trainer.step()"
             )
         if loss is not None:
-            self._add(loss, size - self._covered, metrics, may_have_run=self._covered == 0)
+            self._add(loss, size - self._covered, metrics, is_last=True)
         else:
             self._add_metrics(metrics, size)
         self._has_stepped = True
@@ -245,10 +245,9 @@ class Trainer:
         if work.is_training:
             self._contribute(work)
             self._name_next(work)
-            if self._careful:
-                self._careful -= 1
-                if not self._careful:
-                    self._buffer_check.forget_values()
+            self._watch.end_batch()
+            if not self._watch.is_careful:
+                self._buffer_check.forget_values()
         else:
             self._buffer_check.check()
             if not self._is_last_piece:
@@ -266,7 +265,7 @@ class Trainer:
         size = len(self._open("backward()").indices)
         if isinstance(examples, bool) or not isinstance(examples, int) or not 0 < examples <= size - self._covered:
             raise ProgramError(f"backward() of {examples!r} examples: {self._covered} of {size} were there before")
-        self._add(loss, examples, metrics, may_have_run=False)
+        self._add(loss, examples, metrics, is_last=False)
 
     def look_up(self, keys: Mapping[str, Any]) -> None:
         """Looks up rows of several tables at once, before the modules need them: {table: keys, or a list of keys}.
@@ -338,14 +337,13 @@ class Trainer:
             kind = _KINDS.get(entry.kind) or ("trainable" if entry.tensor.requires_grad else "frozen")
             variables.append(Variable(entry.name, initial=entry.tensor.detach().cpu().numpy(), kind=kind))
         set_threads(self._worker.run_file)
-        if self._worker.index == 0 and (why := why_a_table_is_better(self._models, self._worker.run_file)):
-            print(f"shoal: warning: {why}", flush=True)
+        if self._worker.index == 0:
+            self._watch.warn(why_a_table_is_better(self._models, self._worker.run_file))
         self._worker.declare(
             variables, tables=self._tables, optimizer=self._optimizer, metrics=self._metrics,
             computation=computation_of(device) + describe_constants(self._entries), **options,
         )  # fmt: skip
         self._rows.start(device)
-        self._is_trainable = {entry.name: entry.tensor.requires_grad for entry in self._entries}
         sets = [
             [{name: tensor_of(array) for name, array in arrays.items()} for arrays in both]
             for both in (self._worker._parameters, self._worker._contributions)
@@ -355,6 +353,7 @@ class Trainer:
         self._trained = {name: p for name, p in self._parameters.items() if p.requires_grad}
         self._buffers = [e for e in self._entries if e.kind not in ("parameter", "constant")]
         self._memory = make_memory(device, self._parameters, self._values, self._targets, self._streams)
+        self._parameter_check = ParameterCheck(self._memory, self._parameters)
 
     @contextlib.contextmanager
     def _prepared(self) -> Iterator[None]:
@@ -400,7 +399,7 @@ class Trainer:
         if not self._is_first:  # The program may have changed something after step().
             self._buffer_check.check()
             self._buffer_check.check_statistics()
-            self._check_parameters(self._memory.written(), " after trainer.step() or in an evaluation")
+            self._parameter_check.check_written(when=" after trainer.step() or in an evaluation")
         self._work = work
         self._loss_sum = 0.0
         self._sums: dict[str, Value] = {}
@@ -434,40 +433,41 @@ class Trainer:
     def _open(self, what: str) -> Work:
         work = self._current(what)
         if self._has_stepped:
-            raise ProgramError(f"trainer.{what} is called for {work} after step()")
+            several = ', or step({"judge": loss_a, "generator": loss_b}) if each model has its own'
+            remedy = f"; one step() has all losses: step([loss_a, loss_b]){several}" if what == "step()" else ""
+            raise ProgramError(f"trainer.{what} is called for {work} after step(){remedy}")
         return work
 
-    def _add(self, loss: Loss, examples: int, metrics: dict[str, Any], may_have_run: bool) -> None:
-        """Adds a loss over `examples` examples, and runs its backward pass if the program has not."""
-        losses, inputs = losses_of(loss, self._models, bool(self._tables))
-        means = [mean_of(part, examples) for part in losses]
+    def _add(self, loss: Loss, examples: int, metrics: dict[str, Any], is_last: bool) -> None:
+        """Adds a loss over `examples` examples, and runs its backward pass if the program has not.
+
+        is_last: step() follows at once, so gradients that are there may leave. Behind a backward() they may be clipped.
+        """
         work = self._open("step()")
+        losses, inputs = losses_of(loss, self._models, bool(self._tables), work.is_training)
+        means = [mean_of(part, examples) for part in losses]
         size = len(work.indices)
+        may_have_run = is_last and self._covered == 0
         self._covered += examples
-        self._loss_sum += sum(float(mean.detach()) for mean in means) * examples
+        value = sum(float(mean.detach()) for mean in means)
+        self._loss_sum += value * examples
         self._add_metrics(metrics, examples)
         if not work.is_training:
             return
-        left = itertools.chain((p.grad for p in self._trained.values() if p.grad is not None), self._rows.gradients())
-        first = next(left, None) if may_have_run else None
-        has_run = first is not None
         self._scaling.check()
-        if self._careful:
-            self._warn(why_not_trained(means, self._names, has_run))
-        if has_run and self._careful:
-            self._warn(why_not_run(means, [first, *left]))
-        if has_run:
+        left = itertools.chain((p.grad for p in self._trained.values() if p.grad is not None), self._rows.gradients())
+        is_finite = math.isfinite(value)
+        if self._watch.has_run(means, is_finite, self._names, left if may_have_run else None):
             return
         if not any(mean.requires_grad for mean in means):
             raise ProgramError(
                 "the loss does not depend on the parameters: was it detached, or made under torch.no_grad()?"
             )
-        self._runs_backward = True
+        self._watch.runs_backward = self._watch.runs_backward or is_finite
         share = examples / size
         roots = [(mean if share == 1 else mean * share, of) for mean, of in zip(means, inputs) if mean.requires_grad]
-        is_whole = self._covered == size
         is_rehearsal = self._rehearsal is not None and self._rehearsal.is_running
-        self._collects = is_whole and self._overlap and not is_rehearsal
+        self._collects = is_last and self._overlap and not is_rehearsal
         try:
             if inputs[0] is None:
                 torch.autograd.backward([root for root, _ in roots])
@@ -476,14 +476,8 @@ class Trainer:
                     torch.autograd.backward(root, retain_graph=number + 1 < len(roots), inputs=of)
         finally:
             self._collects = False
-        if is_whole and self._fired and not self._expected and not is_rehearsal:
+        if self._fired and not self._expected and not is_rehearsal:
             self._learn_order()
-
-    def _warn(self, why: str) -> None:
-        """Prints a warning once, unless it is empty."""
-        if why and why not in self._warnings:
-            self._warnings.add(why)
-            print(f"shoal: warning: {why}", flush=True)
 
     def _learn_order(self) -> None:
         """Called after the first backward pass, when it is known how often and in which order gradients arrive."""
@@ -533,7 +527,13 @@ class Trainer:
     def _contribute(self, work: Work) -> None:
         """Does the rest at the end of a batch: checks, gradients, statistics."""
         assert self._memory is not None
-        self._check_model(work)
+        for optimizer in self._taken_over:
+            optimizer.check()
+        self._parameter_check.check(work.parameter_set, self._watch.is_careful)
+        self._buffer_check.check(compares_sums=self._watch.is_careful)
+        if self._watch.is_careful:
+            trained = self._trained.items()
+            self._watch.warn_of_unreached([n for n, p in trained if p.grad is None and n not in self._stored])
         for name, parameter in self._trained.items():
             if parameter.grad is not None:
                 self._store(name, parameter)
@@ -543,30 +543,6 @@ class Trainer:
                 self._memory.store(entry.name, entry.tensor, work.contribution_set)
         self._rows.contribute()
         self._memory.finish()  # DONE makes the rest final.
-
-    def _check_parameters(self, written: Optional[str], when: str = "") -> None:
-        if written is not None:
-            raise ProgramError(
-                f"the program has written into the parameter {written}{when}; parameters belong to the run, which "
-                "would not see it: compute with other values in the forward pass, or let the loss keep them in bounds"
-            )
-
-    def _check_model(self, work: Work) -> None:
-        assert self._memory is not None
-        for optimizer in self._taken_over:
-            optimizer.check()
-        self._check_parameters(self._memory.written(work.parameter_set if self._careful else None))
-        for name, parameter in self._parameters.items():
-            if self._memory.has_moved(name, work.parameter_set):
-                raise ProgramError(
-                    f"the parameter {name} was replaced, its shape is {tuple(parameter.shape)}; change models before "
-                    "trainer.batches() begins"
-                )
-            if parameter.requires_grad != self._is_trainable[name]:
-                raise ProgramError(
-                    f"requires_grad of {name} has changed; freeze parameters before trainer.batches() begins"
-                )
-        self._buffer_check.check()
 
     # check_determinism()
 

@@ -19,8 +19,13 @@ def array_of(value: Any) -> Any:
     return (value.float() if value.is_floating_point() else value).numpy()
 
 
-def losses_of(loss: Any, models: Mapping[str, nn.Module], has_tables: bool) -> tuple[list[Any], list[Any]]:
-    """Returns the losses, and for each one the parameters that get its gradient, or None for all."""
+def losses_of(
+    loss: Any, models: Mapping[str, nn.Module], has_tables: bool, is_training: bool
+) -> tuple[list[Any], list[Any]]:
+    """Returns the losses, and for each one the parameters that get its gradient, or None for all.
+
+    In training each model has one, since a run updates all variables in each step.
+    """
     if not isinstance(loss, Mapping):
         losses = list(loss) if isinstance(loss, (list, tuple)) else [loss]
         return losses, [None] * len(losses)
@@ -37,6 +42,14 @@ def losses_of(loss: Any, models: Mapping[str, nn.Module], has_tables: bool) -> t
     for name, trained in zip(loss, inputs):
         if not trained:
             raise ProgramError(f"step() has got a loss for the model {name!r}, of which no parameter is trained")
+    given = {id(parameter) for trained in inputs for parameter in trained}
+    for prefix, model in models.items():
+        if is_training and any(p.requires_grad and id(p) not in given for p in model.parameters()):
+            raise ProgramError(
+                f"step() has got no loss for the model {prefix[:-1]!r}, but a run updates all variables in each step, "
+                "so momentum and weight decay would change it; give each model a loss in every training batch, or "
+                "freeze it by requires_grad_(False) before trainer.batches()"
+            )
     return list(loss.values()), inputs
 
 
