@@ -11,6 +11,7 @@ from typing import Any, Union
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 from shoal.errors import ProgramError
 
@@ -51,7 +52,27 @@ def named_models(model: Models) -> dict[str, nn.Module]:
         models = {}
     if not models or not all(isinstance(module, nn.Module) for module in models.values()):
         raise ProgramError(f"model is a {type(model).__name__}; it must be an nn.Module, or a list or dict of them")
+    for prefix, module in models.items():
+        for path, part in module.named_modules():
+            if isinstance(part, (DataParallel, DistributedDataParallel)):
+                name = (prefix + path).rstrip(".") or "model"
+                raise ProgramError(
+                    f"{name} is a {type(part).__name__}, but the run has workers of its own, each with a model on one "
+                    f"device; give what it wraps: {name}.module"
+                )
     return models
+
+
+def why_not_synchronized(models: Mapping[str, nn.Module]) -> str:
+    """Names a SyncBatchNorm, which has nobody to synchronize with; empty if there is none."""
+    for prefix, model in models.items():
+        for path, part in model.named_modules():
+            if isinstance(part, nn.SyncBatchNorm):
+                return (
+                    f"{(prefix + path).rstrip('.') or 'the model'} is a SyncBatchNorm, whose statistics are those of "
+                    "one worker's batch here, as of BatchNorm; the mean of a step's running statistics counts"
+                )
+    return ""
 
 
 def why_a_table_is_better(models: Mapping[str, nn.Module], run_file: str) -> str:

@@ -32,6 +32,7 @@ from shoal.torch.model import (
     named_models,
     tensors_of,
     why_a_table_is_better,
+    why_not_synchronized,
 )
 from shoal.torch.modes import Modes, check_training_modes
 from shoal.torch.rehearsal import Rehearsal
@@ -224,6 +225,8 @@ class Trainer:
         work = self._open("step()")
         if not work.is_training:
             self._modes.check_evaluation()
+        else:
+            self._modes.check_training()
         size = len(work.indices)
         if loss is None and self._covered < size:
             raise ProgramError("step() needs the loss of the batch: trainer.step(loss)")
@@ -339,6 +342,7 @@ class Trainer:
         set_threads(self._worker.run_file)
         if self._worker.index == 0:
             self._watch.warn(why_a_table_is_better(self._models, self._worker.run_file))
+            self._watch.warn(why_not_synchronized(self._models))
         self._worker.declare(
             variables, tables=self._tables, optimizer=self._optimizer, metrics=self._metrics,
             computation=computation_of(device) + describe_constants(self._entries), **options,
