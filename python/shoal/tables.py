@@ -101,7 +101,7 @@ class Table:
     l2: adds l2 * value to the gradient of a touched row.
     buckets: the parts of the table that are assigned to parameter servers; 0: about 1024 for all tables together.
 
-    An entry `table` of a run file that has the name replaces what it sets. Its optimizer replaces both optimizer and l2.
+    A run file's entry `table` of this name replaces what it sets. Its optimizer replaces both optimizer and l2.
     """
 
     def __init__(

@@ -44,13 +44,20 @@ class _Group:
 
 
 def from_torch(
-    optimizer: torch.optim.Optimizer, model: Optional[Models] = None, schedule: Optional[optimizers.Schedule] = None
+    optimizer: torch.optim.Optimizer,
+    model: Optional[Models] = None,
+    schedule: Optional[optimizers.Schedule] = None,
+    *,
+    clip_by_value: float = 0.0,
+    clip_by_global_norm: float = 0.0,
+    moving_average_decay: float = 0.0,
 ) -> optimizers.Optimizer:
     """Returns the optimizer of the run with the formula of PyTorch's; ProgramError where there is none.
 
     model: gives the parameters their names, which groups with another learning rate or weight decay need. Other options
     must not differ between groups.
     schedule: how the learning rate changes. A scheduler of PyTorch is refused, since nobody would follow it.
+    clip_by_value, clip_by_global_norm, moving_average_decay: as those of shoal.Adam and the others; 0: off.
     """
     name = type(optimizer).__name__
     if type(optimizer) is not getattr(torch.optim, name, None):
@@ -73,7 +80,10 @@ def from_torch(
     others = [_group(other, base, has_own_decay) for other in groups if other is not base and _differ(other, base)]
     if base.weight_decay and not has_own_decay:
         others.append(optimizers.Group(".*", weight_decay=base.weight_decay))
-    result = replace(converted, groups=tuple(others), schedule=schedule)
+    result = replace(
+        converted, groups=tuple(others), schedule=schedule, clip_by_value=clip_by_value,
+        clip_by_global_norm=clip_by_global_norm, moving_average_decay=moving_average_decay,
+    )  # fmt: skip
     _settings_of[optimizer] = _now(optimizer)
     return result
 

@@ -97,7 +97,7 @@ def refused(
         if any(id(p) in owned for p in parameters) and waits_for_backward():
             raise ProgramError(
                 "there are no gradients to clip before step(loss), which runs the backward pass; call loss.backward() "
-                "before, or let the run clip: shoal.Adam(…, clip_by_global_norm=…)"
+                "before, or let the run clip: clip_by_global_norm=… of shoal.Adam or from_torch()"
             )
 
     def note_scale(scaler: Any, *_: Any, **__: Any) -> None:

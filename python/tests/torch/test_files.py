@@ -7,6 +7,8 @@ from torch import nn
 
 import shoal
 import shoal.torch
+from shoal.torch.files import take_result
+from shoal.torch.model import named_models
 
 
 def model():
@@ -32,6 +34,18 @@ def test_a_model_gets_the_variables_of_a_run(tmp_path):
     path = write(tmp_path / "pair", {f"{k}.{n}": a for k, m in pair.items() for n, a in arrays_of(m).items()})
     shoal.torch.load(path, pair)
     assert torch.equal(pair["b"][0].weight, mlp()[0].weight + 1)
+
+
+def test_models_behind_the_loop_have_the_values_of_the_run_or_a_warning_says_that_they_have_not(tmp_path):
+    arrays = arrays_of(model())
+    (tmp_path / "checkpoints/ckpt-5").mkdir(parents=True)
+    result = model()
+    models = named_models(result)
+    assert "the values of this worker's last batch" in take_result(models, str(tmp_path))
+    assert "there is no run's directory /runs/none" in take_result(models, "/runs/none")
+    write(tmp_path / "checkpoints/ckpt-5/model.safetensors", arrays)
+    assert take_result(models, str(tmp_path)) == ""
+    np.testing.assert_array_equal(result[0].weight.detach().numpy(), arrays["0.weight"])
 
 
 def test_variables_of_another_model_are_refused(tmp_path):

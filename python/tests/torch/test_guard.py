@@ -376,6 +376,15 @@ def test_an_optimizer_of_another_library_with_a_name_of_pytorchs_is_refused():
         shoal.torch.from_torch(SGD(mlp().parameters(), 0.1))
 
 
+def test_a_converted_optimizer_may_clip_and_average():
+    converted = shoal.torch.from_torch(
+        torch.optim.AdamW(mlp().parameters(), 0.1), clip_by_value=3, clip_by_global_norm=2, moving_average_decay=0.9
+    )
+    assert converted == shoal.AdamW(
+        0.1, corrected_epsilon=True, clip_by_value=3, clip_by_global_norm=2, moving_average_decay=0.9
+    )
+
+
 @pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "Adagrad", "Adadelta"])
 def test_an_optimizer_that_has_trained_is_refused(name):
     model = mlp()
