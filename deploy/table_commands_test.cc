@@ -20,12 +20,14 @@
 #include "deploy/table_export.h"
 #include "ml/data/ids/text_hash.h"
 #include "ml/data/records/npy_file.h"
+#include "nlohmann/json.hpp"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpoint_testing.h"
 
 namespace shoal {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -54,6 +56,10 @@ class TableCommandsTest : public ::testing::Test {
     errors_ = ::testing::internal::GetCapturedStderr();
     return code;
   }
+
+  // Returns export.json with sorted fields, in one line.
+  std::string Description() { return Sorted(ReadFile(*files_, rows_ + "/export.json").value()); }
+  static std::string Sorted(const std::string& json) { return nlohmann::json::parse(json).dump(); }
 
   NpyArray Array(const std::string& name) { return ReadNpyFile(rows_ + "/" + name).value(); }
 
@@ -100,6 +106,32 @@ TEST_F(TableCommandsTest, ExportSinceACheckpointWritesWhatChanged) {
   EXPECT_THAT(errors_, HasSubstr("--since: has no meaning without --tables"));
 }
 
+TEST_F(TableCommandsTest, ExportJsonSaysWhatTheFilesAre) {
+  Save(7);
+  Save(9);
+  ASSERT_EQ(Run(&ExportMain, {"--tables=" + rows_, "--step=7"}), 0) << errors_;
+  EXPECT_EQ(Description(), Sorted(R"({
+    "run_id": "0123456789abcdef0123456789abcdef", "step": 7, "term": 1,
+    "lineage": "0000000000000000", "since": null,
+    "tables": [{
+      "name": "item", "dim": 2, "rows": 39, "removed": 0,
+      "files": [{"name": "item.keys.npy", "bytes": 440}, {"name": "item.values.npy", "bytes": 440}],
+      "initializer": {"distribution": "constant", "value": 0.0, "seed": 0}
+    }]})"));
+  ASSERT_EQ(Run(&ExportMain, {"--tables=" + rows_, "--since=7"}), 0) << errors_;
+  EXPECT_EQ(Description(), Sorted(R"({
+    "run_id": "0123456789abcdef0123456789abcdef", "step": 9, "term": 1,
+    "lineage": "0000000000000000",
+    "since": {"run_id": "0123456789abcdef0123456789abcdef", "step": 7, "term": 1,
+              "lineage": "0000000000000000"},
+    "tables": [{
+      "name": "item", "dim": 2, "rows": 39, "removed": 1,
+      "files": [{"name": "item.keys.npy", "bytes": 440}, {"name": "item.values.npy", "bytes": 440},
+                {"name": "item.removed.npy", "bytes": 136}],
+      "initializer": {"distribution": "constant", "value": 0.0, "seed": 0}
+    }]})"));
+}
+
 // Returns the contents of the files in the directory, keyed by name.
 std::map<std::string, std::string> FilesIn(FileSystem& disk, const std::string& directory) {
   std::map<std::string, std::string> files;
@@ -131,13 +163,14 @@ TEST_F(ExportToABadDiskTest, AnErrorWhileFilesAreWrittenLeavesThoseOfTheEarlierE
     int first = disk.faults().num_changes();
     ASSERT_OK(ExportTables(disk, *now, since, "rows").status());
     const int num_changes = disk.faults().num_changes() - first;
-    // A file is removed and two are renamed, or three are renamed; then the directory is synced.
-    const int first_visible = num_changes - 4;
+    // export.json is removed, and the directory synced; a file is removed and two are renamed, or
+    // three are renamed; the directory is synced; WriteAtomically makes five changes.
+    const int first_visible = num_changes - 11;
     ASSERT_GT(first_visible, 0);
     for (int n = 0; n < num_changes; ++n) {
       ASSERT_OK(ExportTables(disk, *then, then.get(), "rows").status());
       const std::map<std::string, std::string> earlier = FilesIn(disk, "rows");
-      ASSERT_EQ(earlier.size(), 3u);
+      ASSERT_EQ(earlier.size(), 4u);
       first = disk.faults().num_changes();
       disk.faults().FailAt(first + n, absl::ResourceExhaustedError("rows: the disk is full"));
       EXPECT_EQ(ExportTables(disk, *now, since, "rows").status(),
@@ -147,8 +180,46 @@ TEST_F(ExportToABadDiskTest, AnErrorWhileFilesAreWrittenLeavesThoseOfTheEarlierE
       const std::map<std::string, std::string> files = FilesIn(disk, "rows");
       EXPECT_EQ(files == earlier, n <= first_visible) << n << " of " << num_changes;
       for (const auto& [name, contents] : files) EXPECT_THAT(name, Not(HasSubstr(".new")));
+      // When the last change fails, all others are made.
+      const bool is_described = n <= first_visible || n == num_changes - 1;
+      EXPECT_EQ(files.count("export.json"), is_described ? 1u : 0u) << n << " of " << num_changes;
     }
   }
+}
+
+TEST_F(ExportToABadDiskTest, AfterAKillAllFilesAreOfOneExportWhereExportJsonIsThere) {
+  std::map<std::string, std::string> earlier, later;
+  int num_changes = 0;
+  {
+    FaultyFileSystem disk;
+    const std::unique_ptr<Checkpoint> then = Save(disk, 7), now = Save(disk, 9);
+    ASSERT_OK(ExportTables(disk, *then, then.get(), "rows").status());
+    earlier = FilesIn(disk, "rows");
+    const int first = disk.faults().num_changes();
+    ASSERT_OK(ExportTables(disk, *now, nullptr, "rows").status());
+    num_changes = disk.faults().num_changes() - first;
+    later = FilesIn(disk, "rows");
+  }
+  int without = 0;
+  for (int n = 0; n <= num_changes; ++n) {
+    FaultyFileSystem disk;
+    const std::unique_ptr<Checkpoint> then = Save(disk, 7), now = Save(disk, 9);
+    ASSERT_OK(ExportTables(disk, *then, then.get(), "rows").status());
+    ASSERT_OK(disk.SyncDirectory("."));
+    disk.faults().FailFrom(disk.faults().num_changes() + n, absl::UnavailableError("killed"));
+    EXPECT_EQ(ExportTables(disk, *now, nullptr, "rows").ok(), n == num_changes);
+    disk.Crash();
+    std::map<std::string, std::string> files;
+    for (auto& [name, contents] : FilesIn(disk, "rows")) {
+      if (name.find(".npy.new") == std::string::npos) files[name] = contents;
+    }
+    if (files.count("export.json") == 0) {
+      ++without;
+    } else {
+      EXPECT_THAT(files, AnyOf(earlier, later)) << "change " << n;
+    }
+  }
+  EXPECT_GT(without, 0);
 }
 
 TEST_F(ExportToABadDiskTest, FilesThatAKilledExportLeftAreReplaced) {

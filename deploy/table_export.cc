@@ -8,15 +8,21 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 
 #include "base/status_macros.h"
+#include "nlohmann/json.hpp"
+#include "proto/v1/checkpoint.pb.h"
+#include "proto/v1/variable.pb.h"
+#include "runtime/checkpoint/table_arrays.h"
 #include "runtime/variables/table_settings.h"
 #include "runtime/variables/variable_updater.h"
 
 namespace shoal {
 namespace {
+
+// The fields of export.json are in the order in which they were added.
+using Json = nlohmann::ordered_json;
 
 constexpr size_t kNpyHeaderBytes = 128;
 
@@ -58,6 +64,9 @@ class NpyWriter {
     return Written(file_->Close());
   }
 
+  // The size of the file once it is finished.
+  uint64_t bytes() const { return end_; }
+
  private:
   const std::unique_ptr<WritableFile> file_;
   uint64_t end_ = kNpyHeaderBytes;
@@ -68,7 +77,8 @@ class NpyWriter {
 class NewFiles {
  public:
   // The file system must outlive the object.
-  explicit NewFiles(FileSystem& file_system) : file_system_(file_system) {}
+  NewFiles(FileSystem& file_system, std::string directory)
+      : file_system_(file_system), directory_(std::move(directory)) {}
   // Removes the new files that have not replaced others.
   ~NewFiles() {
     for (const std::string& path : paths_) RemoveTree(file_system_, NewName(path)).IgnoreError();
@@ -76,7 +86,8 @@ class NewFiles {
   NewFiles(const NewFiles&) = delete;
   NewFiles& operator=(const NewFiles&) = delete;
 
-  absl::StatusOr<std::unique_ptr<NpyWriter>> Create(const std::string& path) {
+  absl::StatusOr<std::unique_ptr<NpyWriter>> Create(const std::string& name) {
+    const std::string path = JoinPath(directory_, name);
     // An export that was killed may have left it.
     RETURN_IF_ERROR(Written(RemoveTree(file_system_, NewName(path))));
     paths_.push_back(path);
@@ -86,10 +97,14 @@ class NewFiles {
   }
 
   // Makes Replace remove this file of an earlier export.
-  void RemoveOld(std::string path) { removed_.push_back(std::move(path)); }
+  void RemoveOld(const std::string& name) { removed_.push_back(JoinPath(directory_, name)); }
 
-  // All new files must be finished.
-  absl::Status Replace() {
+  // All new files must be finished. Writes `description` to export.json last, and removes the
+  // earlier one first: while there is none, files of both exports may lie in the directory.
+  absl::Status Replace(absl::string_view description) {
+    const std::string described = JoinPath(directory_, kExportDescription);
+    RETURN_IF_ERROR(Written(RemoveTree(file_system_, described)));
+    RETURN_IF_ERROR(Written(file_system_.SyncDirectory(directory_)));
     for (const std::string& path : removed_) {
       RETURN_IF_ERROR(Written(RemoveTree(file_system_, path)));
     }
@@ -97,13 +112,15 @@ class NewFiles {
       RETURN_IF_ERROR(Written(file_system_.Rename(NewName(path), path)));
     }
     paths_.clear();
-    return absl::OkStatus();
+    RETURN_IF_ERROR(Written(file_system_.SyncDirectory(directory_)));
+    return Written(WriteAtomically(file_system_, described, description));
   }
 
  private:
   static std::string NewName(const std::string& path) { return absl::StrCat(path, ".new"); }
 
   FileSystem& file_system_;
+  const std::string directory_;
   std::vector<std::string> paths_;
   std::vector<std::string> removed_;
 };
@@ -164,17 +181,18 @@ absl::StatusOr<uint32_t> SameTable(const Checkpoint& other, const v1::VariableSp
 }
 
 absl::StatusOr<ExportedTable> ExportTable(Checkpoint& checkpoint, Checkpoint* since, uint32_t table,
-                                          const std::string& base, NewFiles* files) {
+                                          const std::string& name, NewFiles* files) {
   const SliceTable& slices = checkpoint.slices();
   const v1::VariableSpec& spec = checkpoint.manifest().variables(static_cast<int>(table));
   ExportedTable exported;
+  exported.variable = table;
   exported.table = spec.name();
   uint32_t slice_then = 0;
   if (since != nullptr) {
     ASSIGN_OR_RETURN(slice_then, SameTable(*since, spec));
   }
-  ASSIGN_OR_RETURN(const auto keys, files->Create(base + ".keys.npy"));
-  ASSIGN_OR_RETURN(const auto values, files->Create(base + ".values.npy"));
+  ASSIGN_OR_RETURN(const auto keys, files->Create(name + kKeysFile));
+  ASSIGN_OR_RETURN(const auto values, files->Create(name + kValuesFile));
   std::vector<uint64_t> removed;
   for (uint32_t slice = slices.first_slice_of(table); slice < slices.first_slice_of(table + 1);
        ++slice, ++slice_then) {
@@ -189,16 +207,75 @@ absl::StatusOr<ExportedTable> ExportTable(Checkpoint& checkpoint, Checkpoint* si
   }
   RETURN_IF_ERROR(keys->Finish("<u8", absl::StrCat("(", exported.rows, ",)")));
   RETURN_IF_ERROR(values->Finish("<f4", absl::StrCat("(", exported.rows, ", ", DimOf(spec), ")")));
+  exported.files = {{name + kKeysFile, keys->bytes()}, {name + kValuesFile, values->bytes()}};
   if (since == nullptr) {
     // The keys in it may have rows now.
-    files->RemoveOld(base + ".removed.npy");
+    files->RemoveOld(name + kRemovedFile);
     return exported;
   }
   exported.removed = removed.size();
-  ASSIGN_OR_RETURN(const auto gone, files->Create(base + ".removed.npy"));
+  ASSIGN_OR_RETURN(const auto gone, files->Create(name + kRemovedFile));
   RETURN_IF_ERROR(gone->Append(removed));
   RETURN_IF_ERROR(gone->Finish("<u8", absl::StrCat("(", removed.size(), ",)")));
+  exported.files.emplace_back(name + kRemovedFile, gone->bytes());
   return exported;
+}
+
+// Returns what distinguishes a checkpoint from all others.
+Json Identity(const v1::Manifest& manifest) {
+  return {{"run_id", manifest.run_id()},
+          {"step", manifest.step()},
+          {"term", manifest.term()},
+          {"lineage", absl::StrCat(absl::Hex(manifest.lineage(), absl::kZeroPad16))}};
+}
+
+// Returns the initializer with the names of table_config.proto.
+Json InitializerOf(const v1::VariableSpec& table, uint64_t seed) {
+  const v1::Initializer& from = table.initializer();
+  Json initializer;
+  switch (from.kind()) {
+    case v1::Initializer::KIND_UNIFORM:
+      initializer = {{"distribution", "uniform"}, {"low", from.a()}, {"high", from.b()}};
+      break;
+    case v1::Initializer::KIND_NORMAL:
+      initializer = {{"distribution", "normal"}, {"mean", from.a()}, {"stddev", from.b()}};
+      break;
+    case v1::Initializer::KIND_TRUNCATED_NORMAL:
+      initializer = {
+          {"distribution", "truncated_normal"}, {"mean", from.a()}, {"stddev", from.b()}};
+      break;
+    case v1::Initializer::KIND_CONSTANT:
+      initializer = {{"distribution", "constant"}, {"value", from.a()}};
+      break;
+    default:
+      initializer = {{"distribution", "constant"}, {"value", 0.0}};
+  }
+  initializer["seed"] = seed;
+  return initializer;
+}
+
+// Returns the contents of export.json.
+std::string Describe(const Checkpoint& checkpoint, const Checkpoint* since,
+                     const std::vector<ExportedTable>& exported) {
+  const v1::Manifest& manifest = checkpoint.manifest();
+  Json tables = Json::array();
+  for (const ExportedTable& table : exported) {
+    const v1::VariableSpec& spec = manifest.variables(static_cast<int>(table.variable));
+    Json files = Json::array();
+    for (const auto& [name, bytes] : table.files)
+      files.push_back({{"name", name}, {"bytes", bytes}});
+    tables.push_back({{"name", table.table},
+                      {"dim", DimOf(spec)},
+                      {"rows", table.rows},
+                      {"removed", table.removed},
+                      {"files", std::move(files)},
+                      {"initializer", InitializerOf(spec, manifest.seed())}});
+  }
+  Json description = Identity(manifest);
+  description["since"] = since == nullptr ? Json(nullptr) : Identity(since->manifest());
+  description["tables"] = std::move(tables);
+  return absl::StrCat(
+      description.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace), "\n");
 }
 
 }  // namespace
@@ -210,23 +287,21 @@ absl::StatusOr<std::vector<ExportedTable>> ExportTables(FileSystem& file_system,
     return NoTables(checkpoint);
   }
   RETURN_IF_ERROR(Written(file_system.MakeDirectory(directory)));
-  NewFiles files(file_system);
+  NewFiles files(file_system, directory);
   std::vector<ExportedTable> tables;
   std::set<std::string> names;
   for (uint32_t v = 0; v < checkpoint.slices().num_variables(); ++v) {
     if (!checkpoint.slices().is_table(v)) continue;
-    const std::string& table = checkpoint.manifest().variables(static_cast<int>(v)).name();
-    const std::string name = absl::StrReplaceAll(table, {{"/", "."}});
+    const std::string name =
+        TableFileName(checkpoint.manifest().variables(static_cast<int>(v)).name());
     if (!names.insert(name).second) {
       return absl::FailedPreconditionError(
           absl::StrCat("two tables would have the files ", name, ".*.npy; rename one of them"));
     }
-    ASSIGN_OR_RETURN(const ExportedTable exported,
-                     ExportTable(checkpoint, since, v, JoinPath(directory, name), &files));
-    tables.push_back(exported);
+    ASSIGN_OR_RETURN(ExportedTable exported, ExportTable(checkpoint, since, v, name, &files));
+    tables.push_back(std::move(exported));
   }
-  RETURN_IF_ERROR(files.Replace());
-  RETURN_IF_ERROR(Written(file_system.SyncDirectory(directory)));
+  RETURN_IF_ERROR(files.Replace(Describe(checkpoint, since, tables)));
   return tables;
 }
 

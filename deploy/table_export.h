@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -20,19 +21,25 @@ namespace shoal {
 
 // The files that were written for one table.
 struct ExportedTable {
+  uint32_t variable = 0;  // the table's index in the manifest
   std::string table;
   uint64_t rows = 0;
   uint64_t removed = 0;  // only with `since`
+  // The name of each file in the directory, and its size.
+  std::vector<std::pair<std::string, uint64_t>> files;
 };
 
 // Writes TABLE.keys.npy (u64) and TABLE.values.npy (f32, [rows, dim]) for each table to the
 // directory, which is created if necessary: bucket by bucket, in each bucket by rising key. A '/'
 // in a table's name becomes '.'. If `since` is not null, writes only the rows that are not in that
 // checkpoint or have another value there, and TABLE.removed.npy with the keys of the rows that
-// exist only there; else it removes the TABLE.removed.npy of an earlier export. The files of an
-// earlier export stay as they are until the new ones of all tables are written and synced. After an
-// error before that, only the earlier ones are there. Errors name the remedy. Returns
-// FailedPrecondition if the checkpoint has no tables, or if `since` is not of the same tables.
+// exist only there; else it removes the TABLE.removed.npy of an earlier export. Last it writes
+// export.json, which says what the files are (docs/checkpoint_format.md). The files of an earlier
+// export stay as they are until the new ones of all tables are written and synced. After an error
+// before that, only the earlier ones are there. The earlier export.json is removed before another
+// file is replaced, so with it, also after a crash, all files are of the export that it describes.
+// Errors name the remedy. Returns FailedPrecondition if the checkpoint has no tables, or if `since`
+// is not of the same tables.
 absl::StatusOr<std::vector<ExportedTable>> ExportTables(FileSystem& file_system,
                                                         Checkpoint& checkpoint, Checkpoint* since,
                                                         const std::string& directory);

@@ -294,7 +294,7 @@ constexpr FlagSpec kTable[] = {
      "Where to write the variables; ends in .safetensors. Default: DIR/model.safetensors."},
     {"tables", kFinished, kScopeExport, kText, "", "DIR",
      "Write the rows of tables instead, as TABLE.keys.npy and TABLE.values.npy, to this "
-     "directory."},
+     "directory, and last export.json, which says what they are."},
     {"since", kFinished, kScopeExport, kText, "", "STEP|CHECKPOINT",
      "With --tables: only rows that are new or changed since the run's checkpoint of this step, or "
      "since the checkpoint in this directory, and TABLE.removed.npy with the keys that are gone."},

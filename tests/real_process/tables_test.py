@@ -23,6 +23,10 @@ def rows_of(run):
     assert done.returncode == 0, done.stdout + done.stderr
     files = sorted(tables.glob("*.npy"))
     assert len(files) == 2 * 52, f"{len(files)} files of 52 tables"
+    export = json.loads((tables / "export.json").read_text())
+    sizes = {file["name"]: file["bytes"] for table in export["tables"] for file in table["files"]}
+    assert sizes == {file.name: file.stat().st_size for file in files}, export
+    assert export["step"] == STEPS and export["since"] is None, export
     return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 

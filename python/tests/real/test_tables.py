@@ -1,5 +1,6 @@
 """Runs of the real `shoal` with programs in Python that have tables: needs $SHOAL, which python/test real sets."""
 
+import json
 import os
 import signal
 import subprocess
@@ -73,12 +74,25 @@ def clicks(tmp_path):
     return str(path)
 
 
+def export(run, out, *flags):
+    """Exports the tables of a run that has ended, and returns what export.json says."""
+    command = [os.environ["SHOAL"], "export", run.directory, f"--tables={out}", *flags]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    described = json.loads(Path(out, "export.json").read_text())
+    files = {file["name"]: file["bytes"] for table in described["tables"] for file in table["files"]}
+    assert files == {path.name: path.stat().st_size for path in Path(out).glob("*.npy")}
+    return described
+
+
+def arrays(out, tables=("item", "user")):
+    return {name: (np.load(out / f"{name}.keys.npy"), np.load(out / f"{name}.values.npy")) for name in tables}
+
+
 def rows_of(run, tables=("item", "user")):
     """The keys and rows of the tables of a run that has ended."""
     out = Path(run.directory, "tables")
-    command = [os.environ["SHOAL"], "export", run.directory, f"--tables={out}"]
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
-    return {name: (np.load(out / f"{name}.keys.npy"), np.load(out / f"{name}.values.npy")) for name in tables}
+    export(run, out)
+    return arrays(out, tables)
 
 
 def all_bytes(run):
@@ -106,6 +120,28 @@ def test_rows_are_learned_and_only_those_that_are_admitted_are_stored(reference)
     assert 0 < len(keys) < 400
     assert {int(key) for key in keys} <= {n * 12345678901234567 % 2**64 for n in range(-200, 200)}
     assert len(rows["user"][0]) == 50
+
+
+def test_a_delta_turns_the_rows_of_its_checkpoint_into_those_of_a_later_one(reference, tmp_path):
+    run, _ = reference
+    steps = sorted(int(file.parent.name.split("-")[1]) for file in Path(run.directory).glob("checkpoints/*/MANIFEST"))
+    base = export(run, tmp_path / "base", f"--step={steps[0]}")
+    delta = export(run, tmp_path / "delta", f"--since={steps[0]}")
+    export(run, tmp_path / "whole")
+    assert delta["step"] == steps[-1] > steps[0]
+    assert base["since"] is None
+    assert delta["since"] == {field: base[field] for field in ("run_id", "step", "term", "lineage")}
+    whole = arrays(tmp_path / "whole")
+    changes = arrays(tmp_path / "delta")
+    for table, (keys, values) in arrays(tmp_path / "base").items():
+        rows = dict(zip(keys.tolist(), values.tolist()))
+        rows.update(zip(changes[table][0].tolist(), changes[table][1].tolist()))
+        for key in np.load(tmp_path / "delta" / f"{table}.removed.npy").tolist():
+            del rows[key]
+        assert rows == dict(zip(whole[table][0].tolist(), whole[table][1].tolist()))
+    initializer = next(table["initializer"] for table in base["tables"] if table["name"] == "item")
+    assert initializer["distribution"] == "normal"
+    assert initializer["stddev"] == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize(("ps", "workers", "args"), [(0, 1, []), (2, 2, []), (3, 1, []), (2, 2, ["0", "ahead"])])
