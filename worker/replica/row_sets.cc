@@ -33,7 +33,8 @@ std::string RemedyForFullBucket(uint64_t buckets, uint64_t bytes, absl::string_v
   const uint64_t wanted = buckets * (2 * bytes / kDefaultMaxBulkPayloadBytes + 1);
   return absl::StrCat(
       "set the table's buckets to ", std::min<uint64_t>(wanted, kMostBuckets),
-      " and continue in a new run with --init_state --init_from=DIRECTORY of this run, ",
+      " and continue in a new run with --init_state --init_from=DIRECTORY of this run, "
+      "which keep its rows, slots and counts, ",
       wanted > kMostBuckets ? "and" : "or", " make ", smaller, " smaller");
 }
 

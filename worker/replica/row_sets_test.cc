@@ -128,11 +128,11 @@ TEST(RemedyForFullBucketTest, ATableHasAtMost65536Buckets) {
   EXPECT_EQ(RemedyForFullBucket(21845, message, "batch_size"),
             "set the table's buckets to 65535 and continue in a new run with --init_state "
             "--init_from=DIRECTORY "
-            "of this run, or make batch_size smaller");
+            "of this run, which keep its rows, slots and counts, or make batch_size smaller");
   EXPECT_EQ(RemedyForFullBucket(21846, message, "batch_size"),
             "set the table's buckets to 65536 and continue in a new run with --init_state "
             "--init_from=DIRECTORY "
-            "of this run, and make batch_size smaller");
+            "of this run, which keep its rows, slots and counts, and make batch_size smaller");
   EXPECT_EQ(RemedyForFullBucket(65536, message, "batch_size"),
             "make batch_size smaller, since a table cannot have more buckets");
 }
