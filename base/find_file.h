@@ -11,9 +11,9 @@
 
 namespace shoal {
 
-// Returns what the file system knows of the path; nothing if there is no such file, or if this
-// process may not see it. Returns kUnavailable if a file server, a mount or the network is away
-// (passing_errors.h): the file may exist, so the caller must not proceed as if it did not.
+// Returns the file's information, or nullopt if the file does not exist or this process may not see
+// it. Returns kUnavailable if a file server, a mount or the network is away (passing_errors.h): the
+// file may exist, so the caller must not proceed as if it did not.
 absl::StatusOr<std::optional<FileInfo>> FindFile(const FileSystem& file_system,
                                                  const std::string& path);
 

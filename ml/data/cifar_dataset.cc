@@ -41,7 +41,8 @@ absl::Status AppendFile(const CifarDatasetOptions& options, const std::string& p
   return absl::OkStatus();
 }
 
-// Returns the names of the classes; none if there is no file that names all of them.
+// Returns the names of the classes, or an empty list if the file is absent or does not name all of
+// them.
 absl::StatusOr<std::vector<std::string>> ReadClassNames(FileSystem& files, const std::string& path,
                                                         int64_t num_classes) {
   const absl::StatusOr<std::string> text = ReadFile(files, path);
