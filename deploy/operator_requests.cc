@@ -106,6 +106,7 @@ absl::Status ExplainCall(const absl::Status& status, const std::string& address,
       return status;
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kCancelled:  // The chief ends and cancels the calls under way.
       return absl::UnavailableError(
           absl::StrCat(address, ": no chief answers there (", ShortReason(status),
                        "); correct the address, or start the run; if the run is over, its "
@@ -175,7 +176,7 @@ absl::StatusOr<DurableCheckpoint> StopRun(const ChiefContact& control, const std
   const absl::Time end = control.clock->Now() + control.timeout;
   while (true) {
     const absl::StatusOr<v1::GetRunStatusResponse> now = Ask(control);
-    if (absl::IsUnavailable(now.status()) || (now.ok() && now->run_id() != run.run_id())) {
+    if (IsOutcomeUnknown(now.status()) || (now.ok() && now->run_id() != run.run_id())) {
       if (HasStopped(run, requested.version())) return GetCheckpoint(run);
       return Lost(control, "the run stopped");
     }

@@ -29,7 +29,7 @@ class OneRun : public FakeChief {
                             v1::GetRunStatusResponse* response) override {
     if (!refuses.ok()) return refuses;
     if (asked && ++polls == 3) {
-      if (gone_at_the_end) return absl::UnavailableError("gone");
+      if (!gone_at_the_end.ok()) return gone_at_the_end;
       run = later;
     }
     *response = asked && polls < 3 ? once_asked : run;
@@ -40,7 +40,7 @@ class OneRun : public FakeChief {
   v1::GetRunStatusResponse run, once_asked, later;
   v1::RequestStopRequest stop;
   bool asked = false;
-  bool gone_at_the_end = false;
+  absl::Status gone_at_the_end;
   int polls = 0;
 };
 
@@ -135,17 +135,29 @@ TEST_F(OperatorRequestsTest, AStopIsWaitedFor) {
 }
 
 TEST_F(OperatorRequestsTest, AChiefThatGoesAfterItsLastCheckpointHasStopped) {
-  chief_.gone_at_the_end = true;
+  chief_.once_asked.mutable_state()->set_phase(v1::RunState::PHASE_STOPPING);
   chief_.once_asked.set_last_checkpoint("ckpt-40");
   chief_.once_asked.set_last_checkpoint_step(40);
-  chief_.once_asked.mutable_state()->set_phase(v1::RunState::PHASE_STOPPING);
-  const absl::StatusOr<DurableCheckpoint> ended = StopRun(control_, "test");
-  ASSERT_TRUE(ended.ok()) << ended.status();
-  EXPECT_EQ(ended->step, 40u);
+  // A server that ends refuses new calls and cancels those under way.
+  for (const absl::Status& gone : {absl::UnavailableError("gone"), absl::CancelledError("")}) {
+    chief_.asked = false;
+    chief_.polls = 0;
+    chief_.gone_at_the_end = gone;
+    const absl::StatusOr<DurableCheckpoint> ended = StopRun(control_, "test");
+    ASSERT_TRUE(ended.ok()) << ended.status();
+    EXPECT_EQ(ended->step, 40u);
+  }
+}
+
+TEST_F(OperatorRequestsTest, ARequestThatTheChiefCancelsHasNoAnswer) {
+  chief_.refuses = absl::CancelledError("CANCELLED");
+  EXPECT_EQ(StopRun(control_, "test").status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(MakeCheckpoint(control_).status().message()),
+              HasSubstr("a:1: no chief answers there (CANCELLED)"));
 }
 
 TEST_F(OperatorRequestsTest, AChiefThatGoesBeforeItsLastCheckpointHasNotStopped) {
-  chief_.gone_at_the_end = true;
+  chief_.gone_at_the_end = absl::UnavailableError("gone");
   for (const auto phase : {v1::RunState::PHASE_TRAINING, v1::RunState::PHASE_STOPPING}) {
     chief_.asked = false;
     chief_.polls = 0;

@@ -20,7 +20,10 @@ absl::Status Retry::Run(absl::Duration patience, Backoff backoff,
     const absl::Status status = attempt();
     if (!IsOutcomeUnknown(status)) return status;
     const absl::Time again = clock_->Now() + backoff.Next();
-    if (again >= give_up) return status;
+    if (again >= give_up) {
+      // A server that shuts down cancels the calls under way; callers would take that for Stop.
+      return absl::IsCancelled(status) ? absl::UnavailableError(status.message()) : status;
+    }
     if (!Sleep(again)) return absl::CancelledError("stopped while waiting to try again");
   }
 }

@@ -39,7 +39,8 @@ class Retry {
   explicit Retry(const Clock* clock) : clock_(clock) {}
 
   // Calls `attempt` until its outcome is known or `patience` is used up; then returns the last
-  // status. CANCELLED once Stop was called.
+  // status, with UNAVAILABLE for a call that the peer cancelled. Returns CANCELLED only if Stop was
+  // called.
   absl::Status Run(absl::Duration patience, Backoff backoff,
                    const std::function<absl::Status()>& attempt);
 

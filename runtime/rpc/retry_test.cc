@@ -50,6 +50,14 @@ TEST(RetryTest, PatienceEndsWithTheLastStatus) {
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
 }
 
+TEST(RetryTest, ACallThatThePeerCancelsIsNotAStop) {
+  RealClock clock;
+  Retry retry(&clock);
+  const absl::Status status = retry.Run(absl::Milliseconds(20), Backoff(1, absl::Milliseconds(5)),
+                                        [] { return absl::CancelledError("the server ends"); });
+  EXPECT_EQ(status, absl::UnavailableError("the server ends"));
+}
+
 TEST(RetryTest, StopEndsTheWait) {
   FakeClock clock;  // Never moves: without Stop the wait would not end.
   Retry retry(&clock);
