@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_runs import HOLD, environment, held, process_of, programs, wait_for_line, wait_for_step  # noqa: F401
+from live_runs import process_of, programs, wait_for_line, wait_for_step
+from test_runs import HOLD, environment, held  # noqa: F401
 
 import shoal
 from shoal import _safetensors

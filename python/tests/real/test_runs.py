@@ -1,6 +1,5 @@
 """Runs of the real `shoal` with programs in Python: needs $SHOAL, which python/test real sets."""
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -10,15 +9,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from live_runs import (
+    PYTHON,
+    SAME_STEPS,
+    SLICE,
+    SMALL_SLICES,
+    process_of,
+    programs,
+    variables,
+    wait_for_line,
+    wait_for_step,
+)
 
 import shoal
 from shoal import _safetensors
 
-PYTHON = Path(shoal.__file__).parents[1]
 LINEAR = str(PYTHON / "examples/linear_numpy.py")
-SAME_STEPS = ["--replicas_to_aggregate=2"]
-SLICE = 256  # Elements of a slice with SMALL_SLICES.
-SMALL_SLICES = "--set=cluster.slice_bytes=1024"
 
 # The beginning of programs that wait at the step $HOLD_AT while the file $HOLD is there: on a busy machine a run would
 # be over before a test has found the process that it kills.
@@ -81,38 +87,6 @@ def slow(tmp_path):
     path = tmp_path / "slow.py"
     path.write_text(SLOW)
     return str(path)
-
-
-def variables(run):
-    return {name: array.tobytes() for name, array in _safetensors.read(run.model_file()).items()}
-
-
-def wait_for_step(run, step):
-    end = time.monotonic() + 120
-    while len(run.metrics().get("step", ())) < step:
-        assert time.monotonic() < end, Path(run.directory, "launch.log").read_text()
-        time.sleep(0.02)
-
-
-def wait_for_line(run, text):
-    """Waits until the launcher has printed the text. It judges a task that ends with an error a second later."""
-    end = time.monotonic() + 120
-    while text not in (output := Path(run.directory, "launch.log").read_text()):
-        assert time.monotonic() < end, output
-        time.sleep(0.02)
-
-
-def process_of(run, task):
-    return next(entry["process_id"] for entry in run.status()["tasks"] if entry["task"] == task)
-
-
-def programs(run, worker):
-    """The processes whose standard error is the log of a worker's program."""
-    log = os.path.join(run.directory, f"logs/program-{worker}.log")
-    for entry in Path("/proc").iterdir():
-        with contextlib.suppress(OSError):
-            if entry.name.isdigit() and os.readlink(entry / "fd/2") == log:
-                yield int(entry.name)
 
 
 @pytest.fixture(scope="module")

@@ -1,15 +1,13 @@
 """Runs beside one process of PyTorch with all examples of a step: needs $SHOAL, which python/test torch sets."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch.nn.functional as F
+from live_runs import PYTHON, SAME_STEPS, variables
 
 import shoal
 from shoal import _safetensors
 
-PYTHON = Path(shoal.__file__).parents[1]
 STEPS = 50
 BATCH = 8
 
@@ -98,9 +96,10 @@ def test_the_bytes_do_not_depend_on_the_number_of_tasks(tmp_path, monkeypatch, p
     files = []
     for number, (parameter_servers, replicas) in enumerate(((2, 2), (ps, workers))):
         arguments = ["adam", str(tmp_path / f"order-{number}")]
-        flags = ["--replicas_to_aggregate=2"]
         out = str(tmp_path / f"run-{number}")
-        run = shoal.launch(str(program), ps=parameter_servers, workers=replicas, args=arguments, out=out, flags=flags)
+        run = shoal.launch(
+            str(program), ps=parameter_servers, workers=replicas, args=arguments, out=out, flags=SAME_STEPS
+        )
         assert run.wait(300)["steps"] == STEPS
-        files.append({name: value.tobytes() for name, value in _safetensors.read(run.model_file()).items()})
+        files.append(variables(run))
     assert files[0] == files[1]

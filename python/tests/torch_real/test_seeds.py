@@ -1,11 +1,9 @@
 """Programs in PyTorch that seed nothing: needs $SHOAL, which python/test torch sets."""
 
-from pathlib import Path
+from live_runs import PYTHON, variables
 
 import shoal
-from shoal import _safetensors
 
-PYTHON = Path(shoal.__file__).parents[1]
 # PyTorch is imported after the worker is made, and the trainer's part of the package after that.
 PROGRAM = """\
 import shoal
@@ -28,6 +26,6 @@ def test_initial_values_follow_from_the_runs_seed(tmp_path, monkeypatch):
     for number, seed in enumerate((3, 3, 4)):
         run = shoal.launch(str(program), workers=2, out=str(tmp_path / str(number)), flags=[f"--seed={seed}"])
         run.wait(300)
-        seen.append({name: array.tobytes() for name, array in _safetensors.read(run.model_file()).items()})
+        seen.append(variables(run))
     assert seen[0] == seen[1]
     assert all(seen[0][name] != seen[2][name] for name in seen[0])
