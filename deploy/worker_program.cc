@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/file_system.h"
+#include "base/passing_errors.h"
 #include "base/status_macros.h"
 #include "runtime/config/rule.h"
 #include "runtime/config/run_config.h"
@@ -48,7 +49,7 @@ class ScratchDirectory {
   absl::Status Make() {
     char name[] = "/tmp/shoal_XXXXXX";
     if (mkdtemp(name) == nullptr) {
-      return absl::InternalError(absl::StrCat("cannot make ", name, ": ", std::strerror(errno)));
+      return StatusOfErrno(errno, absl::StrCat("cannot make ", name));
     }
     path_ = name;
     return absl::OkStatus();
@@ -63,6 +64,7 @@ class ScratchDirectory {
 absl::Status CheckIsProgram(const std::string& path) {
   struct stat info = {};
   if (stat(path.c_str(), &info) != 0) {
+    if (IsPassingError(errno)) return StatusOfErrno(errno, absl::StrCat(kField, ": ", path));
     return absl::NotFoundError(
         absl::StrCat(kField, ": there is no ", path, "; build it, or name another program"));
   }
@@ -171,6 +173,7 @@ absl::StatusOr<v1::WorkerProgram> AskWorkerProgram(const v1::RunConfig& run,
                   absl::StrCat("--out=", run.out()),
                   absl::StrCat("--answer=", scratch.File("answer"))};
   absl::StatusOr<std::unique_ptr<Child>> child = Child::Start(options);
+  if (absl::IsUnavailable(child.status())) return child.status();  // It may start later.
   if (!child.ok()) return absl::FailedPreconditionError(child.status().message());
   ASSIGN_OR_RETURN(const ChildExit exit,
                    WaitForEnd(options, child->get(), file_system, shutdown, timeout));
@@ -192,6 +195,7 @@ absl::Status BecomeProgram(const std::string& path, absl::Span<const std::string
   for (std::string& arg : all) argv.push_back(arg.data());
   argv.push_back(nullptr);
   execv(path.c_str(), argv.data());
+  if (IsPassingError(errno)) return StatusOfErrno(errno, absl::StrCat(kField, ": ", path));
   return NoGood(path, absl::StrCat("cannot be started: ", std::strerror(errno)));
 }
 
