@@ -7,6 +7,7 @@
 #   tools/check.sh tidy [FILE...]     clang-tidy over what differs from main, or over the files; after a
 #                                     build, which generates headers
 # Prints one line per failed check and exits with their number.
+# shellcheck disable=SC2317  # checks are called by their names
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -162,7 +163,6 @@ check_headers() {
 }
 
 # Runs clang-tidy with the flags that its BUILD file has for the source.
-# shellcheck disable=SC2317  # called through xargs
 tidy_one() {
   local file=$1 flags=(-std=c++17 -I. -Ibazel-bin)
   case $file in
@@ -183,8 +183,24 @@ check_tidy() {
     xargs -P "$(nproc)" -I{} bash -c 'tidy_one "$1"' _ {} || fail "clang-tidy"
 }
 
+# Runs the checks side by side, each argument in a process of its own, and prints what they print in the order of the
+# arguments. The two that ask Bazel share a process, since Bazel answers one at a time.
+side_by_side() {
+  local i checks=("$@") outputs pids=()
+  outputs=$(mktemp -d)
+  for i in "${!checks[@]}"; do
+    (for check in ${checks[i]}; do "$check"; done; exit "$failures") >"$outputs/$i" 2>&1 &
+    pids+=($!)
+  done
+  for i in "${!checks[@]}"; do
+    wait "${pids[i]}" || failures=$((failures + $?))
+    cat "$outputs/$i"
+  done
+  rm -rf "$outputs"
+}
+
 case "${1:-}" in
-  "") check_format; check_scripts; check_lengths; check_words; check_house; check_rules; check_roles; check_public ;;
+  "") side_by_side check_format check_scripts check_lengths check_words check_house check_rules "check_roles check_public" ;;
   allocator) check_allocator "${2:?linked or absent}" ;;
   headers) check_headers ;;
   tidy) check_tidy "${@:2}" ;;
