@@ -33,25 +33,36 @@ Snapshot SnapshotOf(uint64_t version) {
   return snapshot;
 }
 
+SnapshotLineage Lineage() {
+  SnapshotLineage lineage;
+  lineage.lineage = lineage.term = 1;
+  lineage.root = "checkpoints";
+  return lineage;
+}
+
+// Writes a checkpoint with one shard and its manifest; returns the shard's file.
+v1::ShardFile PublishedShard(FaultyFileSystem* disk, const SnapshotLineage& lineage,
+                             uint64_t step) {
+  v1::ShardFile file;
+  file.set_name("shard-00000-of-00001.safetensors");
+  file.set_bytes(5);
+  const std::string directory = JoinPath(lineage.root, lineage.GetDirectory(step));
+  EXPECT_OK(disk->MakeDirectory(directory));
+  EXPECT_OK(WriteAtomically(*disk, JoinPath(directory, file.name()), "bytes"));
+  EXPECT_OK(WriteAtomically(*disk, JoinPath(directory, kManifestFile), "published"));
+  return file;
+}
+
 // Damage to an older checkpoint must not make the newer ones useless without need.
 TEST(RowsBaseTest, AShardContinuesABaseOnlyIfThatHasKeys) {
   for (const uint64_t num_keys : {0, 5}) {
     SCOPED_TRACE(num_keys);
     FaultyFileSystem disk;
-    SnapshotLineage lineage;
-    lineage.lineage = lineage.term = 1;
-    lineage.root = "checkpoints";
+    const SnapshotLineage lineage = Lineage();
     const Snapshot first = SnapshotOf(10);
     RowsBase base;
     EXPECT_THAT(base.PlanFor(disk, lineage, first).bases, SizeIs(0));
-    v1::ShardFile file;
-    file.set_name("shard-00000-of-00001.safetensors");
-    file.set_bytes(5);
-    const std::string directory = JoinPath(lineage.root, lineage.GetDirectory(10));
-    ASSERT_OK(disk.MakeDirectory(directory));
-    ASSERT_OK(WriteAtomically(disk, JoinPath(directory, file.name()), "bytes"));
-    ASSERT_OK(WriteAtomically(disk, JoinPath(directory, kManifestFile), "published"));
-    base.Add(lineage, first, num_keys, file);
+    base.Add(lineage, first, num_keys, PublishedShard(&disk, lineage, 10));
     EXPECT_THAT(base.PlanFor(disk, lineage, SnapshotOf(20)).bases, SizeIs(num_keys == 0 ? 0 : 1));
   }
 }
@@ -60,9 +71,7 @@ TEST(RowsBaseTest, AShardContinuesABaseOnlyIfThatHasKeys) {
 // of the tables, which a full ps does not have.
 TEST(RowsBaseTest, APlanCountsTheChangesAndTheWriterSelectsThem) {
   FaultyFileSystem disk;
-  SnapshotLineage lineage;
-  lineage.lineage = lineage.term = 1;
-  lineage.root = "checkpoints";
+  const SnapshotLineage lineage = Lineage();
   auto rows = std::make_shared<StoredRows>(std::make_shared<SlabPool>(2), /*idle_updates=*/0);
   const auto touch = [&rows](uint64_t key, uint64_t version) {
     MutexLock lock(&rows->mutex);
@@ -79,14 +88,7 @@ TEST(RowsBaseTest, APlanCountsTheChangesAndTheWriterSelectsThem) {
   RowsBase base;
   const Snapshot first = cut(10);
   EXPECT_THAT(base.PlanFor(disk, lineage, first).changes, IsEmpty());
-  v1::ShardFile file;
-  file.set_name("shard-00000-of-00001.safetensors");
-  file.set_bytes(5);
-  const std::string directory = JoinPath(lineage.root, lineage.GetDirectory(10));
-  ASSERT_OK(disk.MakeDirectory(directory));
-  ASSERT_OK(WriteAtomically(disk, JoinPath(directory, file.name()), "bytes"));
-  ASSERT_OK(WriteAtomically(disk, JoinPath(directory, kManifestFile), "published"));
-  base.Add(lineage, first, 100, file);
+  base.Add(lineage, first, 100, PublishedShard(&disk, lineage, 10));
   for (uint64_t key = 100; key < 130; ++key) touch(key, 15);
   const RowsBase::Plan plan = base.PlanFor(disk, lineage, cut(20));
   ASSERT_THAT(plan.changes, SizeIs(1));
@@ -101,10 +103,8 @@ TEST(WriteSnapshotTest, RowsAreDroppedBeforeTheShardIsDurableUnlessItMayBeWritte
   for (const uint64_t last_version : {10, 20}) {
     SCOPED_TRACE(last_version);
     FaultyFileSystem disk;
-    SnapshotLineage lineage;
-    lineage.lineage = lineage.term = 1;
+    SnapshotLineage lineage = Lineage();
     lineage.last_version = last_version;
-    lineage.root = "checkpoints";
     lineage.variables.resize(1);
     lineage.variables[0].set_name("item");
     lineage.variables[0].add_shape(2);
