@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import tempfile
 import threading
@@ -145,17 +146,46 @@ class Run:
     def model_file(self) -> str:
         """Returns the path of the newest model.safetensors of the run.
 
-        A run that trains removes it when newer checkpoints have one.
+        A run that trains removes it when newer checkpoints have one. Raises ProgramError if there is none, or if the
+        run has finished or was stopped and its last checkpoint has none: an older one has other values.
         """
-        folder = os.path.join(self.directory, "checkpoints")
-        names = sorted(os.listdir(folder), key=_age_of) if os.path.isdir(folder) else []
-        files = [os.path.join(folder, name, "model.safetensors") for name in names]
-        files = [path for path in files if os.path.exists(path)]
-        if not files:
+        summary, last = self.summary() or {}, self._last_checkpoint()
+        if summary.get("status") in ("finished", "stopped") and _age_of(last)[1] == summary.get("steps"):
+            return self.last_model_file()
+        names = [name for name in self._checkpoints() if os.path.exists(self._model_file_of(name))]
+        if not names:
             raise ProgramError(
                 f"the run in {self.directory} has no model.safetensors; a checkpoint makes one: run.checkpoint()"
             )
-        return files[-1]
+        return self._model_file_of(names[-1])
+
+    def last_model_file(self) -> str:
+        """Returns the path of the model.safetensors of the newest checkpoint. Raises ProgramError if it has none."""
+        name = self._last_checkpoint()
+        if not name:
+            raise ProgramError(f"the run in {self.directory} has no checkpoint")
+        path = self._model_file_of(name)
+        if not os.path.exists(path):
+            raise ProgramError(
+                f"{os.path.dirname(path)}, the newest checkpoint, has no model.safetensors (the log of the chief says "
+                f"why); make it: shoal export {shlex.quote(self.directory)} --model_file={shlex.quote(path)}"
+            )
+        return path
+
+    def _checkpoints(self) -> list[str]:
+        """Returns the names of the directories of checkpoints, also of incomplete ones, older ones first."""
+        folder = os.path.join(self.directory, "checkpoints")
+        return sorted(os.listdir(folder), key=_age_of) if os.path.isdir(folder) else []
+
+    def _last_checkpoint(self) -> str:
+        """Returns the name of the newest complete checkpoint, or "" if there is none."""
+        for name in reversed(self._checkpoints()):
+            if os.path.exists(os.path.join(self.directory, "checkpoints", name, "MANIFEST")):
+                return name
+        return ""
+
+    def _model_file_of(self, name: str) -> str:
+        return os.path.join(self.directory, "checkpoints", name, "model.safetensors")
 
     def _wait(self, timeout: Optional[float]) -> None:
         if self._process is not None:

@@ -120,3 +120,33 @@ def test_the_newest_model_file_is_found(tmp_path):
         (tmp_path / "checkpoints" / name / "model.safetensors").write_bytes(b"")
     (tmp_path / "checkpoints/ckpt-11-2-0000000000000001").mkdir()  # It has no export yet.
     assert run.model_file() == str(tmp_path / "checkpoints/ckpt-10-2-0000000000000001/model.safetensors")
+
+
+def test_an_older_model_is_not_that_of_a_run_that_is_over(tmp_path):
+    run = shoal.Run(str(tmp_path))
+    with pytest.raises(shoal.ProgramError, match="has no checkpoint"):
+        run.last_model_file()
+    files = {}
+    for name in ("ckpt-5-1-0000000000000001", "ckpt-9-1-0000000000000001", "ckpt-12-1-0000000000000001"):
+        folder = tmp_path / "checkpoints" / name
+        folder.mkdir(parents=True)
+        files[name.split("-")[1]] = folder / "model.safetensors"
+    for step in ("5", "9"):  # The directory of step 12 was left by a crash.
+        files[step].with_name("MANIFEST").touch()
+    files["5"].touch()
+    assert run.model_file() == str(files["5"])  # The run trains.
+    missing = (
+        rf"{files['9'].parent}, the newest checkpoint, has no model.safetensors .*: shoal export {tmp_path} --model_"
+    )
+    with pytest.raises(shoal.ProgramError, match=missing):
+        run.last_model_file()
+    for status in ("finished", "stopped"):
+        (tmp_path / "summary.json").write_text(json.dumps({"status": status, "steps": 9}))
+        with pytest.raises(shoal.ProgramError, match=missing):
+            run.model_file()
+    # A run that failed has no final values, and one that trains again has a newer checkpoint than the summary says.
+    for summary in ({"status": "failed", "steps": 9}, {"status": "stopped", "steps": 5}):
+        (tmp_path / "summary.json").write_text(json.dumps(summary))
+        assert run.model_file() == str(files["5"])
+    files["9"].touch()
+    assert run.model_file() == run.last_model_file() == str(files["9"])

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from shoal import _safetensors
-from shoal.errors import ProgramError
+from shoal.errors import ProgramError, ShoalError
 from shoal.run import Run
 from shoal.torch.model import Models, named_models, tensors_of
 
@@ -28,10 +28,13 @@ def load(run: Union[Run, str, os.PathLike[str]], model: Models) -> None:
 
 
 def take_result(models: Mapping[str, nn.Module], directory: str) -> str:
-    """Gives the models the final values of the run that is over. Returns why they do not have them, or nothing."""
+    """Gives the models the final values of the run that is over, where its last checkpoint has been exported.
+
+    They keep counters and constants of their own. Returns why they do not have the values, or nothing.
+    """
     try:
-        load_into(models, Run(directory))
-    except (ProgramError, OSError) as error:
+        load_into(models, Run(directory).last_model_file())
+    except (ShoalError, OSError) as error:
         return f"the models have the values of this worker's last batch; those of the run could not be read: {error}"
     return ""
 

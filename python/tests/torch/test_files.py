@@ -38,14 +38,32 @@ def test_a_model_gets_the_variables_of_a_run(tmp_path):
 
 def test_models_behind_the_loop_have_the_values_of_the_run_or_a_warning_says_that_they_have_not(tmp_path):
     arrays = arrays_of(model())
-    (tmp_path / "checkpoints/ckpt-5").mkdir(parents=True)
+    checkpoint = tmp_path / "checkpoints/ckpt-5"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "MANIFEST").touch()
     result = model()
     models = named_models(result)
     assert "the values of this worker's last batch" in take_result(models, str(tmp_path))
     assert "there is no run's directory /runs/none" in take_result(models, "/runs/none")
-    write(tmp_path / "checkpoints/ckpt-5/model.safetensors", arrays)
+    write(checkpoint / "model.safetensors", arrays)
     assert take_result(models, str(tmp_path)) == ""
     np.testing.assert_array_equal(result[0].weight.detach().numpy(), arrays["0.weight"])
+
+
+def test_models_behind_the_loop_do_not_take_the_values_of_an_older_checkpoint_or_a_damaged_file(tmp_path):
+    result = model()
+    models, own = named_models(result), result[0].weight.detach().clone()
+    for step in (5, 9):
+        (tmp_path / f"checkpoints/ckpt-{step}").mkdir(parents=True)
+        (tmp_path / f"checkpoints/ckpt-{step}/MANIFEST").touch()
+    write(tmp_path / "checkpoints/ckpt-5/model.safetensors", arrays_of(model()))
+    newest = tmp_path / "checkpoints/ckpt-9/model.safetensors"
+    warning = take_result(models, str(tmp_path))
+    assert f"{newest.parent}, the newest checkpoint, has no model.safetensors" in warning
+    assert warning.endswith(f"make it: shoal export {tmp_path} --model_file={newest}")
+    newest.write_bytes(b"damaged")
+    assert f"{newest} is not a safetensors file that can be read" in take_result(models, str(tmp_path))
+    assert torch.equal(result[0].weight, own)
 
 
 def test_variables_of_another_model_are_refused(tmp_path):
