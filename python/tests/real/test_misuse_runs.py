@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from live_runs import PYTHON
 
 import shoal
 from shoal import _safetensors
 
-PYTHON = Path(shoal.__file__).parents[1]
 NO_RESTART = ("--set", "cluster.max_worker_restarts=0")
 
 # Line 5 is the first one after shoal.Worker(); DECLARE is one line.

@@ -1,14 +1,12 @@
 """A program in PyTorch has the final model behind its loop. Needs $SHOAL, which python/test torch sets."""
 
-from pathlib import Path
-
 import numpy as np
 import torch
+from live_runs import PYTHON
 
 import shoal
 from shoal import _safetensors
 
-PYTHON = Path(shoal.__file__).parents[1]
 PROGRAM = """\
 import shoal
 worker = shoal.Worker()

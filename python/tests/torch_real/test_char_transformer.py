@@ -5,15 +5,14 @@ import math
 import runpy
 import subprocess
 import sys
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from live_runs import PYTHON
 
 import shoal
 import shoal.torch
 
-PYTHON = Path(shoal.__file__).parents[1]
 EXAMPLE = PYTHON / "examples/char_transformer.py"
 
 

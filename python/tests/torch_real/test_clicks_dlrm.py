@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from live_runs import PYTHON, SAME_STEPS
 from test_safetensors import write
 from torch import nn
 
@@ -17,7 +18,6 @@ import shoal
 import shoal.torch
 from shoal import _safetensors
 
-PYTHON = Path(shoal.__file__).parents[1]
 EXAMPLE = PYTHON / "examples/clicks_dlrm.py"
 RUN_FILE = PYTHON.parent / "deploy/runs/clicks_dlrm.textproto"
 
@@ -105,7 +105,7 @@ def test_the_example_learns_the_same_with_any_number_of_tasks(tmp_path):
     for ps, workers in ((0, 1), (2, 2)):
         run = shoal.launch(
             str(EXAMPLE), ps=ps, workers=workers, args=["--examples=20000", "--batch_size=64"],
-            out=str(tmp_path / f"run{ps}"), flags=["--replicas_to_aggregate=2"],
+            out=str(tmp_path / f"run{ps}"), flags=SAME_STEPS,
         )  # fmt: skip
         summary = run.wait(300)
         rows = rows_of(run.directory)
