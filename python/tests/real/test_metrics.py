@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from live_runs import process_of, programs, wait_for_line, wait_for_step
-from test_runs import HOLD, environment, held  # noqa: F401
+from live_runs import HOLD, process_of, programs, wait_for_line, wait_for_step
+from test_runs import environment, held  # noqa: F401
 
 import shoal
 from shoal import _safetensors

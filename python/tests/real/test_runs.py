@@ -5,15 +5,19 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 from live_runs import (
+    HOLD,
     PYTHON,
     SAME_STEPS,
     SLICE,
     SMALL_SLICES,
+    hold_at,
+    kill_program,
     process_of,
     programs,
     variables,
@@ -25,16 +29,6 @@ import shoal
 from shoal import _safetensors
 
 LINEAR = str(PYTHON / "examples/linear_numpy.py")
-
-# The beginning of programs that wait at the step $HOLD_AT while the file $HOLD is there: on a busy machine a run would
-# be over before a test has found the process that it kills.
-HOLD = """\
-import os, time
-def hold(work):
-    at = int(os.environ.get("HOLD_AT", 1 << 40))
-    while work.is_training and work.step >= at and os.path.exists(os.environ["HOLD"]):
-        time.sleep(0.01)
-"""
 
 # A small computation that takes a moment, so that it can be killed in the middle.
 SLOW = (
@@ -73,9 +67,8 @@ def held(tmp_path, monkeypatch):
     path = tmp_path / "hold"
 
     def at(step):
-        path.touch()
+        hold_at(path, step)
         monkeypatch.setenv("HOLD", str(path))
-        monkeypatch.setenv("HOLD_AT", str(step))
         return path
 
     yield at
@@ -155,8 +148,7 @@ def test_a_program_that_is_killed_changes_no_byte(slow, tmp_path, reference, hel
     run = shoal.launch(slow, ps=2, workers=2, out=str(tmp_path / "run"), flags=SAME_STEPS)
     for step, worker in ((5, 0), (25, 1)):
         wait_for_step(run, step)
-        (process,) = programs(run, worker)
-        os.kill(process, signal.SIGKILL)
+        kill_program(run, worker)
         wait_for_line(run, f"worker/{worker} died")
     release.unlink()
     run.wait(120)
@@ -194,28 +186,33 @@ def check_ledger(run, examples):
     assert max(slices) <= SLICE
 
 
-def test_an_asynchronous_run_counts_every_batch_once(tmp_path):
+def test_an_asynchronous_run_counts_every_batch_once(tmp_path, held):
     """A ledger: each example adds 1 to an element of its own, while programs are killed."""
     path = tmp_path / "ledger.py"
-    path.write_text("""\
-import time
+    path.write_text(
+        HOLD
+        + """\
 import numpy as np
 import shoal
 worker = shoal.Worker()
 worker.declare([shoal.Variable("ledger", (400,))], examples=400, optimizer=shoal.SGD(1.0), batch_size=4, epochs=2)
 for work in worker:
+    hold(work)
     time.sleep(0.01)
     gradient = np.zeros(400)
     gradient[work.indices] = -1
     work.gradients["ledger"] = gradient
     work.done(0.0)
-""")
+"""
+    )
+    release = held(150)
     run = shoal.launch(str(path), ps=2, workers=2, out=str(tmp_path / "run"), flags=["--nosync_replicas", SMALL_SLICES])
-    for step, worker in ((10, 0), (60, 1), (120, 0)):
+    for step, worker, deaths in ((10, 0, 1), (60, 1, 1), (120, 0, 2)):
         wait_for_step(run, step)
-        for process in programs(run, worker):
-            os.kill(process, signal.SIGKILL)
-    run.wait(120)
+        kill_program(run, worker)
+        wait_for_line(run, f"worker/{worker} died", deaths)
+    release.unlink()
+    assert run.wait(120)["steps"] == 200
     check_ledger(run, 400)
 
 
@@ -315,12 +312,28 @@ def test_an_interrupt_ends_the_code_behind_the_loop_and_says_so(tmp_path):
     assert not list(programs(run, 0)) + list(programs(run, 1))
 
 
-def test_a_run_is_stopped_and_continues(slow, tmp_path, reference):
+def release_when_stopping(run, held):
+    """Lets a run that was asked to stop end its step, and not more."""
+    wait_for_line(run, "stopping: ", log="logs/chief-0.log")
+    held.unlink()
+
+
+def test_a_run_is_stopped_and_continues(slow, tmp_path, reference, held):
+    release = held(12)
     out = str(tmp_path / "run")
     run = shoal.launch(slow, ps=1, workers=2, out=out, flags=SAME_STEPS)
     wait_for_step(run, 10)
-    assert os.path.isdir(run.checkpoint())
-    run.stop()
+    with ThreadPoolExecutor() as threads:
+        saved = threads.submit(run.checkpoint)
+        for step in range(13, 55):  # A checkpoint is made between steps.
+            if saved.done():
+                break
+            hold_at(release, step)
+            time.sleep(0.5)
+        assert os.path.isdir(saved.result())
+        stopped = threads.submit(run.stop)
+        release_when_stopping(run, release)
+        stopped.result()
     assert run.wait(60)["status"] == "stopped"
     assert 10 <= run.summary()["steps"] < 60
     assert not list(programs(run, 0)) + list(programs(run, 1))
@@ -349,24 +362,30 @@ def wait_for_summary(run):
     return run.summary()
 
 
-def test_a_run_stops_with_a_checkpoint_when_the_process_that_launched_it_is_killed(slow, tmp_path):
+def test_a_run_stops_with_a_checkpoint_when_the_process_that_launched_it_is_killed(slow, tmp_path, held):
+    release = held(30)
     process, run = launcher(slow, str(tmp_path / "run"))
     process.kill()
     process.communicate()
+    release_when_stopping(run, release)
     assert wait_for_summary(run)["status"] == "stopped"
     assert os.path.exists(run.model_file())
 
 
-def test_a_detached_run_outlives_the_process_that_launched_it(slow, tmp_path):
+def test_a_detached_run_outlives_the_process_that_launched_it(slow, tmp_path, held):
+    release = held(30)
     process, run = launcher(slow, str(tmp_path / "run"), ", detach=True")
     process.kill()
     process.communicate()
+    release.unlink()
     assert wait_for_summary(run)["status"] == "finished"
 
 
-def test_an_interrupt_makes_a_checkpoint_and_stops(slow, tmp_path):
+def test_an_interrupt_makes_a_checkpoint_and_stops(slow, tmp_path, held):
+    release = held(30)
     process, run = launcher(slow, str(tmp_path / "run"))
     process.send_signal(signal.SIGINT)
+    release_when_stopping(run, release)
     assert b"KeyboardInterrupt" in process.communicate(timeout=120)[1]
     assert run.summary()["status"] == "stopped"
     assert os.path.exists(run.model_file())
@@ -383,8 +402,10 @@ def test_a_program_started_by_hand_is_a_run_in_one_process(tmp_path):
 
 def test_a_misuse_ends_the_run_with_the_line_of_the_program(tmp_path):
     path = tmp_path / "train.py"
-    path.write_text(SLOW.replace("2 * rows.T @ error / len(rows)", "error"))
+    wrong = SLOW.replace("2 * rows.T @ error / len(rows)", "error")
+    line = wrong[: wrong.index('gradients["w"]')].count("\n") + 1
+    path.write_text(wrong)
     run = shoal.launch(str(path), ps=1, workers=1, out=str(tmp_path / "run"))
-    with pytest.raises(shoal.CommandError, match=r"train.py:19: the contribution to w has the shape \(10,\)"):
+    with pytest.raises(shoal.CommandError, match=rf"train.py:{line}: the contribution to w has the shape \(10,\)"):
         run.wait(120)
     assert run._process.returncode == 78

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from live_runs import PYTHON, SAME_STEPS, process_of, programs, variables, wait_for_step
-from test_runs import HOLD, held  # noqa: F401
+from live_runs import HOLD, PYTHON, SAME_STEPS, process_of, programs, variables, wait_for_step
+from test_runs import held  # noqa: F401
 
 import shoal
 

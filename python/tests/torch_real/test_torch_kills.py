@@ -3,13 +3,14 @@
 SHOAL_KILLS=50 python/test torch tests/torch_real/test_torch_kills.py
 """
 
-from live_runs import PYTHON, SAME_STEPS, killed_runs, variables
+from live_runs import HOLD, PYTHON, SAME_STEPS, killed_runs, variables
 
 import shoal
 
 # Batch norm and dropout: a repeated batch must find the same buffers and draw the same mask.
-PROGRAM = """\
-import time
+PROGRAM = (
+    HOLD
+    + """\
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -25,9 +26,11 @@ if __name__ == "__main__":
     model = nn.Sequential(nn.Linear(12, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Dropout(0.2), nn.Linear(32, 2))
     trainer = shoal.torch.Trainer(worker, model, torch.optim.Adam(model.parameters(), 1e-3))
     for rows, wanted in trainer.batches(TensorDataset(x, labels), batch_size=10, max_steps=120):
+        hold(trainer.work)
         time.sleep(0.02)
         trainer.step(F.cross_entropy(model(rows), wanted))
 """
+)
 
 
 def test_random_kills_change_no_byte_of_a_pytorch_model(tmp_path, monkeypatch):
@@ -36,5 +39,5 @@ def test_random_kills_change_no_byte_of_a_pytorch_model(tmp_path, monkeypatch):
     program.write_text(PROGRAM)
     quiet = shoal.launch(str(program), ps=1, workers=1, out=str(tmp_path / "quiet"), flags=SAME_STEPS)
     assert quiet.wait(300)["steps"] == 120
-    for run in killed_runs(str(program), tmp_path, [*SAME_STEPS, "--save_every=7"]):
+    for run in killed_runs(str(program), tmp_path, 120, [*SAME_STEPS, "--save_every=7"]):
         assert variables(run) == variables(quiet)
