@@ -65,7 +65,7 @@ def expected():
 
 def any_number_of_ps_and_workers():
     expected()  # one ps and one worker
-    for ps, workers in ((0, 1), (1, 2), (1, 3), (2, 1), (2, 2), (2, 3), (5, 1), (5, 2), (5, 3)):
+    for ps, workers in ((0, 1), (1, 3), (2, 2), (5, 1), (5, 3)):
         with cluster.Run(CLICKS, f"--num_ps_tasks={ps}", f"--num_replicas={workers}") as run:
             run.finish()
             check(run, expected())
