@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/log.h"
+#include "base/passing_errors.h"
 #include "base/status_macros.h"
 
 extern char** environ;
@@ -87,9 +88,12 @@ std::vector<char*> Pointers(std::vector<std::string>* texts) {
   return pointers;
 }
 
-// A copy of the descriptor that is none of those that the program gets, so that they can be put
-// into their places in any order.
-UniqueFd Aside(int fd) { return UniqueFd(fcntl(fd, F_DUPFD_CLOEXEC, kFirstFreeFd)); }
+// Makes a copy of the descriptor that is none of those that the program gets, so that they can be
+// put into their places in any order. Returns false and leaves errno if that fails.
+bool PutAside(int fd, UniqueFd* copy) {
+  *copy = UniqueFd(fcntl(fd, F_DUPFD_CLOEXEC, kFirstFreeFd));
+  return copy->is_valid();
+}
 
 // Everything that the child needs, made before fork: after it only calls that are safe in the child
 // of a process with several threads are made.
@@ -135,6 +139,12 @@ struct Start {
   _exit(written == sizeof(error) ? 1 : 2);
 }
 
+// Returns the status of a start for which the system call `call` left `error` in errno.
+absl::Status CannotPrepare(const std::string& program, absl::string_view call, int error) {
+  return StatusOfErrno(error, absl::StrCat("program: ", program, " cannot be started: ", call));
+}
+
+// Returns the status of a program that the system refuses to execute with `error`.
 absl::Status CannotStart(const std::string& program, int error) {
   const std::string text =
       absl::StrCat("program: ", program, " cannot be started: ", std::strerror(error));
@@ -145,8 +155,15 @@ absl::Status CannotStart(const std::string& program, int error) {
     case ENOEXEC:
       return absl::PermissionDeniedError(
           absl::StrCat(text, "; name a Python program (FILE.py) or one that may be executed"));
-    default:
+    case E2BIG:
+      return absl::FailedPreconditionError(
+          absl::StrCat(text, "; shorten program.args or the environment"));
+    case ETXTBSY:  // Somebody copies or builds the program now.
       return absl::UnavailableError(text);
+    default:
+      return IsPassingError(error) ? absl::UnavailableError(text)
+                                   : absl::FailedPreconditionError(
+                                         absl::StrCat(text, "; --program=FILE names the program"));
   }
 }
 
@@ -169,23 +186,26 @@ absl::StatusOr<std::unique_ptr<ProgramProcess>> ProgramProcess::Start(const Opti
   int sockets[2];
   int failures[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
-    return CannotStart(args[0], errno);
+    return CannotPrepare(args[0], "socketpair", errno);
   }
   UniqueFd socket(sockets[0]), socket_of_program(sockets[1]);
-  if (pipe2(failures, O_CLOEXEC) != 0) return CannotStart(args[0], errno);
+  if (pipe2(failures, O_CLOEXEC) != 0) return CannotPrepare(args[0], "pipe2", errno);
   const UniqueFd failure(failures[0]);
   UniqueFd write_failure(failures[1]);
   const UniqueFd input(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!input.is_valid()) return CannotPrepare(args[0], "/dev/null", errno);
   ASSIGN_OR_RETURN(const UniqueFd output, OpenOutput(options.output_file));
   ASSIGN_OR_RETURN(const UniqueFd log, OpenOutput(options.log_file));
   ASSIGN_OR_RETURN(std::unique_ptr<ProcessGroup> group, ProcessGroup::Start());
-  const UniqueFd aside[] = {Aside(input.get()),
-                            log.is_valid() ? Aside(log.get()) : UniqueFd(),
-                            Aside(socket_of_program.get()),
-                            Aside(options.parameters_fd),
-                            Aside(options.contributions_fd),
-                            output.is_valid() ? Aside(output.get()) : UniqueFd()};
-  write_failure = Aside(write_failure.get());
+  UniqueFd aside[7];
+  const bool are_aside =
+      PutAside(input.get(), &aside[0]) && (!log.is_valid() || PutAside(log.get(), &aside[1])) &&
+      PutAside(socket_of_program.get(), &aside[2]) && PutAside(options.parameters_fd, &aside[3]) &&
+      PutAside(options.contributions_fd, &aside[4]) &&
+      (!output.is_valid() || PutAside(output.get(), &aside[5])) &&
+      PutAside(write_failure.get(), &aside[6]);
+  if (!are_aside) return CannotPrepare(args[0], "fcntl", errno);
+  write_failure = std::move(aside[6]);
   struct Start start;
   start.argv = Pointers(&args);
   start.environment = Pointers(&environment);
@@ -199,13 +219,13 @@ absl::StatusOr<std::unique_ptr<ProgramProcess>> ProgramProcess::Start(const Opti
   start.output = aside[5].get();
   start.failure = write_failure.get();
   const pid_t pid = fork();
-  if (pid < 0) return CannotStart(args[0], errno);
+  if (pid < 0) return CannotPrepare(args[0], "fork", errno);
   if (pid == 0) BecomeChild(start);
   setpgid(pid, group->id());  // The child does the same; one of the two calls comes first.
   UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   auto program = absl::WrapUnique(new ProgramProcess(pid, std::move(process), std::move(socket),
                                                      std::move(group), options.clock));
-  if (!program->process_.is_valid()) return CannotStart(args[0], errno);
+  if (!program->process_.is_valid()) return CannotPrepare(args[0], "pidfd_open", errno);
   write_failure.Reset();
   // The pipe is closed when the program is executed.
   if (!AwaitInput(failure.get(), options.clock->Now() + options.patience, *options.clock)) {

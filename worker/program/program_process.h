@@ -40,8 +40,9 @@ class ProgramProcess : public ProgramChannel {
     absl::Duration patience = absl::Minutes(1);
     const Clock* clock = nullptr;  // Borrowed; must outlive the process.
   };
-  // NotFound or PermissionDenied names the program that cannot be started; Unavailable, what the
-  // system lacks at the moment; DeadlineExceeded, a program that is not executed in time.
+  // NotFound, PermissionDenied or FailedPrecondition names the program that cannot be started;
+  // Unavailable, what the system lacks at the moment; DeadlineExceeded, a program that is not
+  // executed in time.
   static absl::StatusOr<std::unique_ptr<ProgramProcess>> Start(const Options& options);
 
   // Kills the program's process group if it still runs.
