@@ -23,6 +23,7 @@
 #include "gtest/gtest.h"
 
 #include "base/clock.h"
+#include "base/faulty_file_system.h"
 #include "base/file_system.h"
 #include "base/status_matchers.h"
 #include "base/unique_fd.h"
@@ -136,6 +137,21 @@ TEST(ComputeProgramTest, WritesNoInitialValuesForARunWithACheckpoint) {
   ASSERT_TRUE(resumed.status().ok()) << resumed.status();
   EXPECT_EQ(resumed.WriteInitialValues(), first.inputs().declaration.initial_values());
   EXPECT_FALSE(FileExists(*files, path));
+}
+
+TEST(ComputeProgramTest, AFullDiskIsTemporaryWhileACheckpointCannotBeSeen) {
+  const v1::RunConfig run = RunOf("");
+  ASSERT_TRUE(NewPosixFileSystem()->MakeDirectory(run.out() + "/logs").ok());
+  FaultyFileSystem disk;
+  const RealClock clock;
+  absl::StatusOr<ReplicaInputs> inputs = Load(run, &disk, &clock);
+  ASSERT_TRUE(inputs.ok()) << inputs.status();
+  disk.faults().FailFrom(disk.faults().num_changes(), absl::ResourceExhaustedError("full"));
+  const auto write = [&] { return inputs->write_initial_values(&inputs->declaration); };
+  EXPECT_EQ(write().code(), absl::StatusCode::kResourceExhausted);
+  // It looks for the values and for checkpoints, and again for checkpoints after the failed write.
+  disk.faults().FailReadAt(disk.faults().num_reads() + 2, absl::UnavailableError("stale"));
+  EXPECT_EQ(write().code(), absl::StatusCode::kUnavailable);
 }
 
 // A program that misbehaves before it is ready ends the run at once, with the reason.

@@ -4,7 +4,6 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -17,8 +16,10 @@
 
 #include "base/clock.h"
 #include "base/file_system.h"
+#include "base/find_file.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/passing_errors.h"
 #include "base/status_macros.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/checkpoint/initial_model.h"
@@ -85,13 +86,14 @@ struct StartOptions {
   std::function<bool()> is_asked_to_end;
 };
 
-// Returns an error if the program's file cannot be read, which names it and not its interpreter. A
-// program without a slash that is not Python's is searched in PATH.
+// Returns an error if the program's file cannot be read, which names it and not its interpreter:
+// UNAVAILABLE if that may pass. A program without a slash that is not Python's is searched in PATH.
 absl::Status CheckFile(const std::string& file) {
   if (!absl::EndsWith(file, ".py") || access(file.c_str(), R_OK) == 0) return absl::OkStatus();
   const int error = errno;
-  const std::string text = absl::StrCat("program: cannot read ", file, ": ", std::strerror(error),
-                                        "; --program=FILE names the program");
+  const absl::Status status = StatusOfErrno(error, absl::StrCat("program: cannot read ", file));
+  if (absl::IsUnavailable(status)) return status;
+  const std::string text = absl::StrCat(status.message(), "; --program=FILE names the program");
   return error == EACCES ? absl::PermissionDeniedError(text) : absl::NotFoundError(text);
 }
 
@@ -151,13 +153,14 @@ absl::StatusOr<ReplicaInputs> MakeReplicaInputs(const v1::RunConfig& run,
 }
 
 // Returns whether the run resumes from a checkpoint, so that nobody needs initial values.
-bool HasCheckpoint(const std::string& run_directory, FileSystem* file_system) {
+absl::StatusOr<bool> HasCheckpoint(const std::string& run_directory, FileSystem* file_system) {
   const std::string root = JoinPath(run_directory, "checkpoints");
-  if (!file_system->GetInfo(root).ok()) return false;
-  const auto checkpoints = CheckpointDirectory::Open(*file_system, root);
-  if (!checkpoints.ok()) return false;
-  const absl::StatusOr<std::vector<CheckpointName>> names = (*checkpoints)->List();
-  return names.ok() && !names->empty();
+  ASSIGN_OR_RETURN(const std::optional<FileInfo> found, FindFile(*file_system, root));
+  if (!found.has_value()) return false;
+  ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointDirectory> checkpoints,
+                   CheckpointDirectory::Open(*file_system, root));
+  ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, checkpoints->List());
+  return !names.empty();
 }
 
 absl::Status WriteFile(const std::string& bytes, const std::string& path, uint32_t worker,
@@ -197,12 +200,16 @@ absl::StatusOr<uint64_t> WriteInitialValues(const ExternalProgram& program, uint
   }
   const uint64_t fingerprint = Fingerprint64(bytes);
   const std::string path = InitialValuesPath(run_directory, fingerprint);
-  if (FileExists(*file_system, path) || HasCheckpoint(run_directory, file_system)) {
+  // A worker that cannot see them now writes the same file again.
+  if (FileExists(*file_system, path) || HasCheckpoint(run_directory, file_system).value_or(false)) {
     return fingerprint;
   }
   const absl::Status written = WriteFile(bytes, path, worker, file_system);
+  if (written.ok()) return fingerprint;
   // The chief removes the files when the run has a checkpoint.
-  if (!written.ok() && !HasCheckpoint(run_directory, file_system)) return written;
+  const absl::StatusOr<bool> resumes = HasCheckpoint(run_directory, file_system);
+  if (absl::IsUnavailable(resumes.status())) return resumes.status();
+  if (!resumes.value_or(false)) return written;
   return fingerprint;
 }
 
@@ -267,7 +274,9 @@ absl::StatusOr<ReplicaInputs> LoadProgramInputs(TaskOptions* options) {
 }
 
 bool HasTrained(const std::string& directory, FileSystem* file_system) {
-  return FileExists(*file_system, JoinPath(directory, "metrics.jsonl"));
+  const absl::StatusOr<std::optional<FileInfo>> metrics =
+      FindFile(*file_system, JoinPath(directory, "metrics.jsonl"));
+  return !metrics.ok() || metrics->has_value();
 }
 
 absl::StatusOr<v1::WorkerProgram> AskProgram(const v1::RunConfig& run, bool has_started_before) {

@@ -25,7 +25,8 @@ absl::StatusOr<ReplicaInputs> LoadProgramInputs(TaskOptions* options);
 // starting is temporary, as in LoadProgramInputs.
 absl::StatusOr<v1::WorkerProgram> AskProgram(const v1::RunConfig& run, bool has_started_before);
 
-// Returns whether the run in `directory` has trained, so its program has started before.
+// Returns whether the run in `directory` has trained, so its program has started before; true also
+// if that cannot be seen now.
 bool HasTrained(const std::string& directory, FileSystem* file_system);
 
 }  // namespace shoal
