@@ -86,16 +86,10 @@ absl::StatusOr<std::string> Export(const CommandLine& line) {
   if (!line.task.since.empty()) {
     return InvalidField("--since", "has no meaning without --tables; name the directory for them");
   }
-  const std::string parent = ParentDirectory(path);
-  const std::string directory = parent.empty() ? "." : parent;
-  if (!files->GetInfo(directory).ok()) {
-    return absl::NotFoundError(absl::StrCat("--model_file: cannot write ", path,
-                                            ": there is no directory ", directory,
-                                            "; create it, or name a file in one that is there"));
-  }
+  RETURN_IF_ERROR(CheckDirectoryOf(*files, "--model_file", path));
   ASSIGN_OR_RETURN(const VariableValues values, ValuesToUse(line.task.use_averages, *checkpoint));
-  const absl::Status written =
-      ExportModel(*files, *checkpoint, directory, path.substr(path.rfind('/') + 1), values);
+  const absl::Status written = ExportModel(*files, *checkpoint, ParentDirectory(path),
+                                           path.substr(path.rfind('/') + 1), values);
   if (!written.ok()) {
     return absl::Status(written.code(), absl::StrCat("--model_file: cannot write ", path, ": ",
                                                      written.message(), "; name another file"));

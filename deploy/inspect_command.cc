@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "absl/time/time.h"
 
 #include "base/file_system.h"
+#include "base/find_file.h"
 #include "base/status_macros.h"
 #include "proto/v1/checkpoint.pb.h"
 #include "runtime/checkpoint/checkpoint.h"
@@ -27,7 +29,8 @@ namespace {
 // Returns the names of the checkpoints, newest first. Does not create a directory.
 absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(FileSystem* file_system,
                                                             const std::string& root) {
-  if (!file_system->GetInfo(root).ok()) {
+  ASSIGN_OR_RETURN(const std::optional<FileInfo> found, FindFile(*file_system, root));
+  if (!found.has_value()) {
     return absl::NotFoundError(
         absl::StrCat("--out: there is no ", root, "; name the directory of a run"));
   }

@@ -72,6 +72,14 @@ TEST_F(InspectCommandTest, DamageIsFoundAndWhatIsWholeIsListed) {
   EXPECT_EQ(InspectMain({"--out=" + out_}), 65);
 }
 
+TEST(InspectCommandFaultTest, CheckpointsThatCannotBeSeenNowAreNotMissing) {
+  FaultyFileSystem disk;
+  EXPECT_THAT(InspectRun(&disk, "run", std::nullopt),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("--out: there is no ")));
+  disk.faults().FailReadAt(disk.faults().num_reads(), absl::UnavailableError("stale"));
+  EXPECT_THAT(InspectRun(&disk, "run", std::nullopt), StatusIs(absl::StatusCode::kUnavailable));
+}
+
 // Removes a checkpoint when it is about to be read, as a chief does that keeps the newest.
 class PruningFileSystem : public FaultyFileSystem {
  public:

@@ -194,13 +194,10 @@ absl::StatusOr<std::string> PredictionsPath(const TaskFlags& task, const std::st
         "--predictions",
         absl::StrCat(path, " is the file of --input and would be lost; name another"));
   }
-  const std::filesystem::path directory = std::filesystem::path(path).parent_path();
-  if (is_default || directory.empty() || std::filesystem::is_directory(directory, error)) {
-    return path;
+  if (!is_default) {
+    RETURN_IF_ERROR(CheckDirectoryOf(*NewPosixFileSystem(), "--predictions", path));
   }
-  return absl::NotFoundError(absl::StrCat("--predictions: cannot write ", path,
-                                          ": there is no directory ", directory.string(),
-                                          "; create it, or name a file in one that is there"));
+  return path;
 }
 
 absl::Status WritePredictions(FileSystem* file_system, const std::string& path,

@@ -7,6 +7,7 @@
 #include "absl/types/span.h"
 
 #include "base/file_system.h"
+#include "base/find_file.h"
 #include "base/status_macros.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
@@ -19,11 +20,27 @@ namespace {
 
 // Returns an error if the directory holds no run.
 absl::Status CheckIsRun(const FileSystem& files, const std::string& directory) {
-  if (FileExists(files, JoinPath(directory, "run.textproto"))) return absl::OkStatus();
-  const std::string what = FileExists(files, directory)
+  ASSIGN_OR_RETURN(const std::optional<FileInfo> run,
+                   FindFile(files, JoinPath(directory, "run.textproto")));
+  if (run.has_value()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::optional<FileInfo> found, FindFile(files, directory));
+  const std::string what = found.has_value()
                                ? absl::StrCat(directory, " holds no run: it has no run.textproto")
                                : absl::StrCat("there is no ", directory);
   return absl::NotFoundError(absl::StrCat("--out: ", what, "; name the directory of a run"));
+}
+
+// Returns the error that names a run without a checkpoint.
+absl::Status NoCheckpointIn(const FileSystem& files, const std::string& run_directory) {
+  ASSIGN_OR_RETURN(const std::optional<FileInfo> summary,
+                   FindFile(files, JoinPath(run_directory, "summary.json")));
+  return absl::NotFoundError(absl::StrCat(
+      "--out: the run in ", run_directory,
+      summary.has_value()
+          ? " has ended without a checkpoint; start it again"
+          : absl::StrCat(" has no checkpoint yet; wait for its first one (`shoal checkpoint ",
+                         run_directory, "` has one made)"),
+      ", or name the directory of another run"));
 }
 
 absl::StatusOr<v1::RunConfig> LoadRunFrom(const std::string& directory) {
@@ -67,16 +84,10 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> OpenCheckpoint(FileSystem* file_syst
                                                            const std::string& run_directory,
                                                            std::optional<uint64_t> step) {
   const std::string root = absl::StrCat(run_directory, "/checkpoints");
-  const bool has_ended = FileExists(*file_system, absl::StrCat(run_directory, "/summary.json"));
-  const absl::Status nothing = absl::NotFoundError(absl::StrCat(
-      "--out: the run in ", run_directory,
-      has_ended ? " has ended without a checkpoint; start it again"
-                : absl::StrCat(" has no checkpoint yet; wait for its first one (`shoal checkpoint ",
-                               run_directory, "` has one made)"),
-      ", or name the directory of another run"));
-  if (!FileExists(*file_system, root)) {
+  ASSIGN_OR_RETURN(const std::optional<FileInfo> found, FindFile(*file_system, root));
+  if (!found.has_value()) {
     RETURN_IF_ERROR(CheckIsRun(*file_system, run_directory));
-    return nothing;
+    return NoCheckpointIn(*file_system, run_directory);
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointDirectory> directory,
                    CheckpointDirectory::Open(*file_system, root));
@@ -84,7 +95,9 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> OpenCheckpoint(FileSystem* file_syst
     std::vector<std::string> rejected;
     absl::StatusOr<std::unique_ptr<Checkpoint>> newest =
         directory->OpenLatestValid(Checkpoint::Verify::kIndex, &rejected);
-    if (absl::IsNotFound(newest.status())) return nothing;
+    if (absl::IsNotFound(newest.status())) {
+      return NoCheckpointIn(*file_system, run_directory);
+    }
     if (newest.ok()) {
       for (const std::string& reason : rejected) std::fprintf(stderr, "%s\n", reason.c_str());
     }
@@ -97,6 +110,16 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> OpenCheckpoint(FileSystem* file_syst
                             Checkpoint::Verify::kIndex);
   }
   return NoCheckpointOfStep(*step, names);
+}
+
+absl::Status CheckDirectoryOf(const FileSystem& files, const std::string& flag,
+                              const std::string& path) {
+  const std::string directory = ParentDirectory(path);
+  ASSIGN_OR_RETURN(const bool is_directory, IsDirectory(files, directory));
+  if (is_directory) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat(flag, ": cannot write ", path, ": there is no directory ",
+                                          directory,
+                                          "; create it, or name a file in one that is there"));
 }
 
 absl::Status CheckSameVariables(const std::vector<v1::VariableSpec>& model,

@@ -35,6 +35,11 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> OpenCheckpoint(FileSystem* file_syst
                                                            const std::string& run_directory,
                                                            std::optional<uint64_t> step);
 
+// Returns NotFound, with the remedy, if the directory is missing in which the file that `flag`
+// names is to be written.
+absl::Status CheckDirectoryOf(const FileSystem& files, const std::string& flag,
+                              const std::string& path);
+
 // Returns FailedPrecondition with the first variable that is not the same in model and checkpoint.
 absl::Status CheckSameVariables(const std::vector<v1::VariableSpec>& model,
                                 const v1::Manifest& manifest);
