@@ -12,6 +12,7 @@
 #include "absl/strings/strip.h"
 
 #include "base/file_system.h"
+#include "base/find_file.h"
 #include "base/status_macros.h"
 #include "ml/data/data_format.h"
 #include "ml/data/dataset_factory.h"
@@ -159,19 +160,21 @@ double LargestPrepared(const v1::ImageOptions& image) {
   return largest;
 }
 
-}  // namespace
-
-bool IsImageInput(const std::string& file) {
-  const absl::StatusOr<FileInfo> info = NewPosixFileSystem()->GetInfo(file);
-  return IsImageName(file) || (info.ok() && info->is_directory);
+// Returns whether the name is that of an image, or of a folder that is there.
+absl::StatusOr<bool> IsImageInput(const std::string& file) {
+  if (IsImageName(file)) return true;
+  return IsDirectory(*NewPosixFileSystem(), file);
 }
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenInput(const v1::DataConfig& config,
                                                    const std::string& file,
                                                    const DataRules& rules) {
   const bool is_table = absl::EndsWith(file, ".npy") || IsTableName(file) || IsClicksName(file) ||
                         IsRecordsName(file);
-  if (!is_table && !IsImageInput(file)) {
+  ASSIGN_OR_RETURN(const bool is_image, IsImageInput(file));
+  if (!is_table && !is_image) {
     return InvalidField("--input",
                         absl::StrCat(file,
                                      ": its name must end in .npy, .csv, .tsv, .tfrecord, .png or "

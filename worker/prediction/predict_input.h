@@ -17,9 +17,6 @@
 
 namespace shoal {
 
-// Returns whether the name is that of an image, or of a folder that is there.
-bool IsImageInput(const std::string& file);
-
 // Opens the examples in the file or folder of --input, prepared as the run's test split. `rules`
 // are those of the run's model. Errors name --input: InvalidArgument (the name's ending, a table
 // without header), NotFound, DataLoss (damaged, or of an unknown kind), FailedPrecondition
