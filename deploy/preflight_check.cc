@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 
 #include "base/file_system.h"
+#include "base/find_file.h"
 #include "base/status_macros.h"
 #include "chief/resume_point.h"
 #include "chief/session/run_plan.h"
@@ -32,7 +33,8 @@ absl::StatusOr<std::optional<ResumePoint>> FindIn(const v1::RunConfig& run, File
                                                   Checkpoint::Verify verify,
                                                   std::vector<std::string>* notes) {
   const std::string root = absl::StrCat(run.out(), "/checkpoints");
-  if (!file_system->GetInfo(root).ok()) {
+  ASSIGN_OR_RETURN(const std::optional<FileInfo> directory, FindFile(*file_system, root));
+  if (!directory.has_value()) {
     if (run.checkpoint().resume() == "must") return NothingToResume(root);
     return std::optional<ResumePoint>();
   }
@@ -80,8 +82,10 @@ void AddPlacement(const v1::RunConfig& run, const v1::WorkerProgram& program,
 }
 
 // Returns whether a run was started in this directory before.
-bool WasStarted(const v1::RunConfig& run, FileSystem* file_system) {
-  return file_system->GetInfo(JoinPath(run.out(), "cluster.textproto")).ok();
+absl::StatusOr<bool> WasStarted(const v1::RunConfig& run, FileSystem* file_system) {
+  ASSIGN_OR_RETURN(const std::optional<FileInfo> cluster,
+                   FindFile(*file_system, JoinPath(run.out(), "cluster.textproto")));
+  return cluster.has_value();
 }
 
 // Checks that init_from, if it is set, has the variables that the model needs.
@@ -136,7 +140,8 @@ absl::StatusOr<PreflightCheck> CheckBeforeStart(const v1::RunConfig& run, FileSy
   }
   check.run.mutable_cluster()->set_slice_bytes(plan->table.slice_bytes());
   if (manifest == nullptr) {
-    if (WasStarted(run, file_system)) {
+    ASSIGN_OR_RETURN(const bool was_started, WasStarted(run, file_system));
+    if (was_started) {
       check.notes.push_back(absl::StrCat("no checkpoint in ", run.out(), ": begins at step 0"));
     }
     RETURN_IF_ERROR(CheckInitialModel(run, *plan, file_system, &check.notes));
