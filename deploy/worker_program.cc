@@ -68,7 +68,10 @@ absl::Status CheckIsProgram(const std::string& path) {
     return absl::NotFoundError(
         absl::StrCat(kField, ": there is no ", path, "; build it, or name another program"));
   }
-  if (S_ISREG(info.st_mode) && access(path.c_str(), X_OK) == 0) return absl::OkStatus();
+  if (S_ISREG(info.st_mode)) {
+    if (access(path.c_str(), X_OK) == 0) return absl::OkStatus();
+    if (IsPassingError(errno)) return StatusOfErrno(errno, absl::StrCat(kField, ": ", path));
+  }
   return absl::PermissionDeniedError(
       absl::StrCat(kField, ": ", path,
                    S_ISREG(info.st_mode) ? " may not be executed; name a program, or chmod +x it"
@@ -179,6 +182,7 @@ absl::StatusOr<v1::WorkerProgram> AskWorkerProgram(const v1::RunConfig& run,
                    WaitForEnd(options, child->get(), file_system, shutdown, timeout));
   const absl::StatusOr<std::string> answer = ReadFile(*file_system, scratch.File("answer"));
   if (exit.ok() && answer.ok()) return ParseAnswer(path, *answer);
+  if (exit.ok() && absl::IsUnavailable(answer.status())) return answer.status();
   const absl::StatusOr<std::string> output = ReadFile(*file_system, options.log_file);
   return DescribeEnd(path, exit, output.ok() ? *output : "");
 }

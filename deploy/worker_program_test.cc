@@ -1,9 +1,14 @@
 #include "deploy/worker_program.h"
 
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
+#include <sys/un.h>
 
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -13,7 +18,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "base/failing_call.h"
 #include "base/file_system.h"
+#include "base/unique_fd.h"
 #include "runtime/process/shutdown.h"
 
 namespace shoal {
@@ -85,6 +92,28 @@ TEST_F(WorkerProgramTest, MustBeAProgram) {
 
 TEST_F(WorkerProgramTest, MustBeExecutable) {
   ExpectRefused(Script("", 0644), absl::StatusCode::kPermissionDenied, "may not be executed");
+}
+
+TEST_F(WorkerProgramTest, AProgramThatCannotBeSeenNowIsNotForbidden) {
+  const std::string path = Script("exit 0");
+  RunWithFailingCall(SYS_access, ESTALE, [this, &path] {
+    ExpectRefused(path, absl::StatusCode::kUnavailable, "worker_binary: " + path);
+  });
+}
+
+// No process can open a socket as a file: ENXIO, as from a device that is away.
+TEST_F(WorkerProgramTest, AnAnswerThatCannotBeReadNowIsNotTheProgramsFault) {
+  std::string directory = "/tmp/shoal_test_XXXXXX";
+  ASSERT_NE(mkdtemp(directory.data()), nullptr);
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  const std::string path = directory + "/socket";
+  std::strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  ExpectRefused(Script(absl::StrCat(kFindAnswer, "ln -s ", path, " \"$answer\"")),
+                absl::StatusCode::kUnavailable, "/answer");
+  EXPECT_TRUE(RemoveTree(*files_, directory).ok());
 }
 
 TEST_F(WorkerProgramTest, AProgramThatEndsWithoutAnAnswerIsNamed) {
