@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -15,6 +16,7 @@
 #include "absl/time/clock.h"
 
 #include "base/file_system.h"
+#include "base/find_file.h"
 #include "base/status_macros.h"
 #include "deploy/launch/chief_link.h"
 #include "deploy/launch/gpu_line.h"
@@ -172,8 +174,10 @@ absl::Status Launcher::StartTask(Task* task) {
   task->gone = std::max(task->gone, NewestListed(link_.get(), task->id));
   task->incarnation = 0;
   task->took_part = false;
-  const absl::StatusOr<FileInfo> log = options_.file_system->GetInfo(child.log_file);
-  task->log_begin = log.ok() ? log->size : 0;
+  // If the size were taken for 0, an earlier process's last words would explain this one's end.
+  ASSIGN_OR_RETURN(const std::optional<FileInfo> log,
+                   FindFile(*options_.file_system, child.log_file));
+  task->log_begin = log.has_value() ? log->size : 0;
   ASSIGN_OR_RETURN(task->child, Child::Start(child));
   return absl::OkStatus();
 }

@@ -9,9 +9,11 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "base/faulty_file_system.h"
 #include "deploy/launch/launcher_testing.h"
 #include "runtime/process/withheld_end.h"
 
@@ -37,6 +39,34 @@ TEST_F(LauncherTest, AWorkerThatCannotBeStartedAgainIsTriedUntilItCan) {
   EXPECT_THAT(printed_, HasSubstr("worker/0 could not be started again (cannot start " +
                                   options_.program + " with log file " + directory_ +
                                   "/logs/worker-0.log: Is a directory); trying again, 2 of "));
+}
+
+// A file system on which the second look at the log of worker/0 fails.
+class BlinkingFiles : public FaultyFileSystem {
+ public:
+  absl::StatusOr<FileInfo> GetInfo(const std::string& path) const override {
+    if (absl::EndsWith(path, "/worker-0.log") && looks_++ == 1) {
+      return absl::UnavailableError("the file server is away");
+    }
+    return FaultyFileSystem::GetInfo(path);
+  }
+
+ private:
+  mutable int looks_ = 0;
+};
+
+// Otherwise the last words of the one before would explain its end.
+TEST_F(LauncherTest, AWorkerIsNotStartedAgainBeforeItsLogCanBeSeen) {
+  BlinkingFiles files;
+  ASSERT_TRUE(files.MakeDirectory(directory_).ok());
+  options_.file_system = &files;
+  options_.run.mutable_cluster()->set_max_worker_restarts(3);
+  EXPECT_EQ(Launch("case $task in worker-0) [ $starts = 1 ] && kill -KILL $$; touch $dir/over;;"
+                   " *) await over;; esac"),
+            absl::OkStatus());
+  EXPECT_EQ(Starts("worker-0"), 2);
+  EXPECT_THAT(printed_, HasSubstr("worker/0 could not be started again (the file server is away); "
+                                  "trying again, 2 of 3\n"));
 }
 
 TEST_F(LauncherTest, APsThatCannotBeStartedAgainIsTriedUntilItsRestartsAreUsedUp) {

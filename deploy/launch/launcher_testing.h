@@ -112,7 +112,7 @@ class LauncherTest : public ::testing::Test {
   absl::Status Launch(const std::string& script, std::string* checkpoint_failure = nullptr) {
     std::ofstream(options_.program) << kPrologue << script;
     chmod(options_.program.c_str(), 0755);
-    options_.file_system = file_system_.get();
+    if (options_.file_system == nullptr) options_.file_system = file_system_.get();
     options_.shutdown = &shutdown_;
     options_.progress = progress_.get();
     Launcher launcher(options_);
