@@ -4,12 +4,15 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
 #include "base/file_system.h"
+#include "base/find_file.h"
 #include "base/notification.h"
 #include "deploy/launch/reconstructed_summary.h"
 #include "deploy/launch/result_printer.h"
@@ -21,7 +24,10 @@ constexpr absl::Duration kLastWords = absl::Seconds(1);
 
 void PrintStopped(const v1::RunConfig& run, const std::string& command) {
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
-  const bool has_begun = FileExists(*files, JoinPath(run.out(), "run.textproto"));
+  // A run that cannot be seen now may have begun.
+  const absl::StatusOr<std::optional<FileInfo>> run_file =
+      FindFile(*files, JoinPath(run.out(), "run.textproto"));
+  const bool has_begun = !run_file.ok() || run_file->has_value();
   const Summary summary =
       SummaryFromFiles(absl::CancelledError("a second signal"), {}, run.out(), files.get());
   // A bar that was being drawn ends where it is.
