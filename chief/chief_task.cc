@@ -1,5 +1,6 @@
 #include "chief/chief_task.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -7,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 
+#include "base/find_file.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "base/system_random.h"
@@ -36,11 +38,12 @@ constexpr absl::Duration kPredecessorEnds = absl::Seconds(2);
 // Returns the status of a start, or of an end, with a full disk as UNAVAILABLE if the run has
 // begun: nothing of the run is lost, and the chief may be started again.
 absl::Status WithTemporaryFullDisk(const TaskOptions& options, const absl::Status& status) {
+  if (!absl::IsResourceExhausted(status)) return status;
   const std::string& out = options.run.out();
-  if (!absl::IsResourceExhausted(status) ||
-      !FileExists(*options.file_system, absl::StrCat(out, "/RUN_ID"))) {
-    return status;
-  }
+  // A run that cannot be seen now may have begun.
+  const absl::StatusOr<std::optional<FileInfo>> run_id =
+      FindFile(*options.file_system, absl::StrCat(out, "/RUN_ID"));
+  if (run_id.ok() && !run_id->has_value()) return status;
   return absl::UnavailableError(absl::StrCat("the chief cannot write to the run in ", out, ": ",
                                              status.message(), "; make room there"));
 }

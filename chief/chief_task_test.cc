@@ -80,6 +80,23 @@ TEST_F(ChiefTaskTest, AFullDiskIsTemporaryForARunThatHasBegun) {
   EXPECT_THAT(std::string(later.message()), HasSubstr("no space left on the device; make room"));
 }
 
+TEST_F(ChiefTaskTest, AFullDiskIsTemporaryForARunThatCannotBeSeenNow) {
+  FaultyFileSystem disk;
+  options_.file_system = &disk;
+  ASSERT_TRUE(CreateWithoutLock().ok());
+  disk.faults().FailFrom(disk.faults().num_changes() + 1,
+                         absl::ResourceExhaustedError("no space left on the device"));
+  const int before = disk.faults().num_reads();
+  EXPECT_EQ(CreateWithoutLock().code(), absl::StatusCode::kUnavailable);
+  const int reads = disk.faults().num_reads() - before;
+  ASSERT_GT(reads, 0);
+  for (int read = 0; read < reads; ++read) {
+    disk.faults().FailReadAt(disk.faults().num_reads() + read,
+                             absl::UnavailableError("input/output error"));
+    EXPECT_EQ(CreateWithoutLock().code(), absl::StatusCode::kUnavailable) << "read " << read;
+  }
+}
+
 TEST_F(ChiefTaskTest, AReadThatFailsIsTemporaryAndKeepsTheIdentityOfTheRun) {
   FaultyFileSystem disk;
   options_.file_system = &disk;
