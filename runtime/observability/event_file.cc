@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/file_system.h"
+#include "base/find_file.h"
 #include "base/host_name.h"
 #include "base/status_macros.h"
 #include "ml/data/records/tf_record_file.h"
@@ -94,7 +96,12 @@ absl::Status EventFile::Open() {
   RETURN_IF_ERROR(file_system_->MakeDirectory(directory_));
   const absl::Time now = clock_->Now();
   int number = 0;
-  while (FileExists(*file_system_, JoinPath(directory_, FileName(now, number)))) ++number;
+  while (true) {
+    ASSIGN_OR_RETURN(const std::optional<FileInfo> found,
+                     FindFile(*file_system_, JoinPath(directory_, FileName(now, number))));
+    if (!found.has_value()) break;
+    ++number;
+  }
   RETURN_IF_ERROR(file_.Open(JoinPath(directory_, FileName(now, number)), 0));
   tensorboard::Event version;
   version.set_wall_time(absl::ToDoubleSeconds(now - absl::UnixEpoch()));

@@ -112,6 +112,19 @@ TEST_F(EventFileTest, PointsWaitToBeFlushed) {
   EXPECT_EQ(Read().size(), 3u);
 }
 
+// It would take the place of one that this process made in the same second.
+TEST_F(EventFileTest, NoFileIsMadeWhileItsNameCannotBeLookedUp) {
+  ASSERT_OK(file_.AddScalars(1, {{"loss", 3}}));
+  ASSERT_OK(file_.Flush());
+  EventFile second(&files_, &clock_, "events");
+  ASSERT_OK(second.AddScalars(2, {{"loss", 2}}));
+  files_.faults().FailReadAt(files_.faults().num_reads(), absl::UnavailableError("stale"));
+  EXPECT_TRUE(absl::IsUnavailable(second.Flush()));
+  EXPECT_EQ(Read().size(), 3u);
+  ASSERT_OK(second.Flush());
+  EXPECT_EQ(Read().size(), 6u);
+}
+
 TEST_F(EventFileTest, AFullDiskLosesNothing) {
   ASSERT_OK(file_.AddScalars(1, {{"loss", 3}}));
   ASSERT_OK(file_.Flush());
