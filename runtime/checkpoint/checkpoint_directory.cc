@@ -1,6 +1,7 @@
 #include "runtime/checkpoint/checkpoint_directory.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/match.h"
@@ -12,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 
+#include "base/find_file.h"
 #include "base/status_macros.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/checkpoint/model_export.h"
@@ -55,8 +57,9 @@ absl::StatusOr<std::unique_ptr<CheckpointDirectory>> CheckpointDirectory::Open(
     FileSystem& file_system, const std::string& root) {
   // The names of directories that are created here must survive a crash, too.
   std::vector<std::string> parents = {ParentDirectory(root)};
-  while (!FileExists(file_system, parents.back()) &&
-         ParentDirectory(parents.back()) != parents.back()) {
+  while (ParentDirectory(parents.back()) != parents.back()) {
+    ASSIGN_OR_RETURN(const std::optional<FileInfo> found, FindFile(file_system, parents.back()));
+    if (found.has_value()) break;
     parents.push_back(ParentDirectory(parents.back()));
   }
   RETURN_IF_ERROR(file_system.MakeDirectory(root));
@@ -73,7 +76,8 @@ std::string CheckpointDirectory::GetPath(absl::string_view name) const {
 
 absl::Status CheckpointDirectory::Begin(const CheckpointName& name) {
   const std::string path = GetPath(name.ToString());
-  if (FileExists(file_system_, path)) {
+  ASSIGN_OR_RETURN(const std::optional<FileInfo> found, FindFile(file_system_, path));
+  if (found.has_value()) {
     return absl::AlreadyExistsError(
         absl::StrCat(path, " exists already: the checkpoint of this step was begun before"));
   }

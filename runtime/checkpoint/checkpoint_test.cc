@@ -500,6 +500,20 @@ TEST(CheckpointDirectoryTest, AReadThatFailsNeverBringsBackAnOlderOne) {
   }
 }
 
+TEST(CheckpointDirectoryTest, ADirectoryThatCannotBeSeenNowIsNotTakenForAbsent) {
+  FaultyFileSystem disk;
+  ASSERT_OK(disk.MakeDirectory("run"));
+  disk.faults().FailReadAt(disk.faults().num_reads(), absl::UnavailableError("stale"));
+  EXPECT_THAT(CheckpointDirectory::Open(disk, "run/checkpoints"),
+              StatusIs(absl::StatusCode::kUnavailable));
+  const auto directory = Directory(disk);
+  const CheckpointName name = TestName(Step(1));
+  ASSERT_OK(directory->Begin(name));
+  EXPECT_THAT(directory->Begin(name), StatusIs(absl::StatusCode::kAlreadyExists));
+  disk.faults().FailReadAt(disk.faults().num_reads(), absl::UnavailableError("stale"));
+  EXPECT_THAT(directory->Begin(name), StatusIs(absl::StatusCode::kUnavailable));
+}
+
 TEST(CheckpointDirectoryTest, PruneRemovesNothingThatItCannotReadNow) {
   FaultyFileSystem disk;
   for (uint64_t step : {1, 2, 3}) ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(step)));
