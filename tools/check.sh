@@ -72,6 +72,9 @@ check_words() {
   check_absent '\b(TODO|FIXME|XXX)\b' "write an issue instead"
   check_absent '^using namespace' "name what is used"
   check_absent '\b(GTEST_SKIP|DISABLED_)' "a test that does not run promises nothing"
+  # Not in a test's EXPECT_TRUE(...).
+  check_absent '(if \(|return |= |&& |\|\| )!?[A-Za-z_]+(->|\.)GetInfo\(.*\)\.ok\(\)' \
+    "use FindFile (base/find_file.h): a file that cannot be seen now may exist" 'base/file_system\.cc'
 }
 
 # Roles never depend on each other, nor what tasks show on what starts them: bazel query prints a path
