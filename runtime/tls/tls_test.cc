@@ -11,6 +11,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -156,6 +157,42 @@ class TlsTest : public ::testing::Test {
   GrpcChiefService<FakeChief> service_;
   std::string log_;
 };
+
+// Another chief, with its own certificate.
+class OtherServer {
+ public:
+  explicit OtherServer(const TlsFiles& files) : credentials_(Make(files)) {
+    GrpcServer::Options options;
+    options.credentials = credentials_.get();
+    options.services = {&service_};
+    server_ = std::move(GrpcServer::Create(options).value());
+  }
+  absl::Status Ask(const Credentials& asker) {
+    ChiefClient client(
+        NewGrpcControlChannel(NewGrpcChannel(server_->address(), ChannelUse::kControl,
+                                             kMaxControlMessageBytes, asker.ForChannel(kAnyRole))));
+    v1::GetRunStatusResponse response;
+    return client.Call(&v1::ChiefService::Service::GetRunStatus, v1::GetRunStatusRequest(),
+                       &response);
+  }
+
+ private:
+  const std::unique_ptr<Credentials> credentials_;
+  FakeChief chief_;
+  GrpcChiefService<FakeChief> service_{&chief_};
+  std::unique_ptr<GrpcServer> server_;
+};
+
+// Waits until `connects` succeeds.
+void AwaitConnection(const std::string& which, const std::function<absl::Status()>& connects) {
+  const absl::Time give_up = absl::Now() + absl::Minutes(2);
+  absl::Status status = connects();
+  while (!status.ok() && absl::Now() < give_up) {
+    absl::SleepFor(absl::Milliseconds(50));
+    status = connects();
+  }
+  ASSERT_EQ(status, absl::OkStatus()) << which;
+}
 
 class OneCall : public BulkCall {
  public:
@@ -394,7 +431,8 @@ TEST_F(TlsTest, NewFilesAreTakenUnderLoadWithoutAFailedCall) {
   const TestCertificates next;
   const auto worker = Make(made.Of("worker"));
   std::atomic<bool> stop{false};
-  std::atomic<int> calls{0}, failures{0};
+  std::atomic<int> failures{0};
+  std::atomic<int> calls[2] = {};
   const auto load = [&](bool connects_anew) {
     auto client = std::make_unique<ChiefClient>(NewGrpcControlChannel(Dial(worker.get())));
     while (!stop) {
@@ -403,7 +441,7 @@ TEST_F(TlsTest, NewFilesAreTakenUnderLoadWithoutAFailedCall) {
       v1::GetRunStatusResponse response;
       const absl::Status status = client->Call(&v1::ChiefService::Service::GetRunStatus,
                                                v1::GetRunStatusRequest(), &response);
-      ++calls;
+      ++calls[connects_anew];
       if (!status.ok()) {
         ++failures;
         ADD_FAILURE() << status;
@@ -416,24 +454,40 @@ TEST_F(TlsTest, NewFilesAreTakenUnderLoadWithoutAFailedCall) {
   std::ofstream(both) << std::ifstream(made.Of("all").authorities).rdbuf()
                       << std::ifstream(next.Of("all").authorities).rdbuf();
   std::filesystem::rename(both, made.Of("all").authorities);
-  absl::SleepFor(absl::Seconds(3));
+  TlsFiles files = next.Of("worker");
+  files.authorities = made.Of("all").authorities;
+  AwaitConnection("the server trusts the next authority", [&] {
+    const auto next_worker = Make(files);
+    return RegisterAs(v1::JOB_WORKER, next_worker.get());
+  });
+  files = next.Of("all");
+  files.authorities = made.Of("all").authorities;
+  AwaitConnection("the worker trusts the next authority",
+                  [&] { return OtherServer(files).Ask(*worker); });
+  const std::string only_new = made.directory() + "/next.crt";
+  std::filesystem::copy_file(next.Of("ca").certificate, only_new);
   for (const char* name : {"all", "worker"}) {
     std::filesystem::rename(next.Of(name).key, made.Of(name).key);
     std::filesystem::rename(next.Of(name).certificate, made.Of(name).certificate);
   }
-  absl::SleepFor(absl::Seconds(3));
+  files = made.Of("worker");
+  files.authorities = only_new;
+  const auto modern = Make(files);
+  AwaitConnection("the server shows its new certificate",
+                  [&] { return RegisterAs(v1::JOB_WORKER, modern.get()); });
+  files = made.Of("all");
+  files.authorities = only_new;
+  OtherServer wants_new(files);
+  AwaitConnection("the worker shows its new certificate", [&] { return wants_new.Ask(*worker); });
+  // The load continues with the new files.
+  const int before[2] = {calls[0], calls[1]};
+  while (failures == 0 && (calls[0] < before[0] + 20 || calls[1] < before[1] + 20)) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
   stop = true;
   steady.join();
   anew.join();
   EXPECT_EQ(failures, 0);
-  EXPECT_GT(calls, 100);
-  // The old pair is no longer what is shown.
-  const auto only_new = std::string(made.directory() + "/next.crt");
-  std::filesystem::copy_file(next.Of("ca").certificate, only_new);
-  TlsFiles files = made.Of("worker");
-  files.authorities = only_new;
-  const auto modern = Make(files);
-  EXPECT_EQ(RegisterAs(v1::JOB_WORKER, modern.get()), absl::OkStatus());
 }
 
 TEST_F(TlsTest, UnusableFilesAreNamed) {
