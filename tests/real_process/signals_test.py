@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Tests what tasks that are started one by one do on signals, and their exit codes."""
+import json
 import pathlib
 import re
 import signal
+import subprocess
 import time
 
 import by_hand_test
@@ -39,6 +41,21 @@ def training(*flags):
     return run
 
 
+def stop_the_worker(run):
+    """Stops the worker, and waits until the chief knows the last step that it has helped to make: it asks for a
+    checkpoint of a step that the worker lacks then."""
+    run.tasks["worker"].send_signal(signal.SIGSTOP)
+
+    def is_silent():
+        status = json.loads(subprocess.run([cluster.shoal_binary(), "status", str(run.out), "--json"], check=True,
+                                           capture_output=True, text=True, timeout=120).stdout)
+        ages = {task["task"]: task["seconds_since_heartbeat"] for task in status["tasks"]}
+        # A ps reports its steps in heartbeats, and the chief has had some since the worker stopped.
+        return status["waits_for"].startswith("worker/0 (silent for") and ages["ps/0"] < ages["worker/0"] - 2
+
+    wait_until("the chief has noticed that the worker does nothing", run, is_silent)
+
+
 def sigterm_to_all_at_once_makes_a_checkpoint():
     with training() as run:
         for how in ("ps", "worker", "chief"):
@@ -58,9 +75,8 @@ def sigterm_to_a_ps_makes_a_checkpoint_first():
 
 def a_stop_may_take_as_long_as_the_run_allows():
     """A worker that computes nothing for a while keeps the checkpoint back, as a shard that takes long would."""
-    with training("--grace_seconds=60", "--lease_seconds=120") as run:
-        run.tasks["worker"].send_signal(signal.SIGSTOP)
-        time.sleep(0.5)  # A ps reports a step within 20 ms; the chief then asks for one that the worker lacks.
+    with training("--grace_seconds=120", "--lease_seconds=240") as run:
+        stop_the_worker(run)
         for how in ("ps", "worker", "chief"):
             run.tasks[how].send_signal(signal.SIGTERM)
         time.sleep(22)  # A ps is by default ended after 15 s, and the chief does without after 20 s.
@@ -72,9 +88,8 @@ def a_stop_may_take_as_long_as_the_run_allows():
 
 
 def a_stop_without_a_checkpoint_ends_at_the_runs_limit():
-    with training("--grace_seconds=2", "--lease_seconds=60") as run:
-        run.tasks["worker"].send_signal(signal.SIGSTOP)
-        time.sleep(0.5)  # A ps reports a step within 20 ms; the chief then asks for one that the worker lacks.
+    with training("--grace_seconds=2", "--lease_seconds=240") as run:
+        stop_the_worker(run)
         started = time.monotonic()
         for how in ("ps", "chief"):
             run.tasks[how].send_signal(signal.SIGTERM)
