@@ -3,6 +3,8 @@
 import pathlib
 import re
 import signal
+import socket
+import ssl
 import subprocess
 import tempfile
 import time
@@ -22,6 +24,23 @@ def make(directory, *flags):
 def flags_of(directory, name="{job}", authority=None):
     return [f"--tls_cert={directory}/{name}.crt", f"--tls_key={directory}/{name}.key",
             f"--tls_ca={authority or directory}/ca.crt"]
+
+
+def certificate(path):
+    """The first one in the file, in DER."""
+    return ssl.PEM_cert_to_DER_cert(re.search("-----BEGIN.*?-----END CERTIFICATE-----\n", path.read_text(), re.S).group(0))
+
+
+def shown(address, directory):
+    """The certificate of the server there, asked with the pair of a worker."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    context.load_cert_chain(directory / "worker.crt", directory / "worker.key")
+    host, port = address.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), timeout=60) as connection, context.wrap_socket(connection) as secured:
+        return secured.getpeercert(binary_form=True)
 
 
 def a_run_over_tls_gives_the_bytes_of_a_plaintext_run():
@@ -124,7 +143,8 @@ def other_machines_need_no_insecure_with_tls_and_new_files_are_taken():
             address = run.start_chief("--listen_address=0.0.0.0:0", *tls)
             assert address.startswith("0.0.0.0:"), run.logs()
             chief = "--chief_host=127.0.0.1:" + address.rsplit(":", 1)[1]
-            run.start("ps", chief, "--task_index=0", "--listen_address=127.0.0.1:0", *tls)
+            ps = f"127.0.0.1:{cluster.free_port()}"
+            run.start("ps", chief, "--task_index=0", f"--listen_address={ps}", *tls)
             run.start("worker", chief, "--task_index=0", *tls)
             metrics = run.out / "metrics.jsonl"
 
@@ -139,7 +159,10 @@ def other_machines_need_no_insecure_with_tls_and_new_files_are_taken():
             renewed = make(scratch / "renewed", f"--authority={used}")
             for path in sorted(renewed.iterdir()):
                 path.rename(used / path.name)
-            time.sleep(7)  # The files are looked at every 5 s.
+            for job, server in (("chief", chief.split("=")[1]), ("ps", ps)):
+                new = certificate(used / f"{job}.crt")
+                signals_test.wait_until(f"{job} shows its new certificate", run,
+                                        lambda server=server, new=new: shown(server, used) == new)
             wait_for_steps(5)
             # A worker with the new pair is let in by tasks that were started with the old one.
             run.tasks["worker"].kill()
