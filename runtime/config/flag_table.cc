@@ -75,8 +75,8 @@ constexpr FlagSpec kTable[] = {
      "its initializer."},
     {"init_state", kTraining, kRunning, kBool, "init_state", "",
      "Continue the training of --init_from: take its optimizer's slots too, and the counts and "
-     "ages "
-     "of the keys of tables. The optimizers must be the same."},
+     "ages of the keys of tables. The optimizers must be the same. Learning-rate schedules begin "
+     "anew, and so does Adam's t, which makes its first steps shorter."},
     {"trainable", kTraining, kRunning, kText, "trainable", "LIST",
      "Train only the parameters whose whole names match one of these regular expressions, with "
      "commas. Default: all."},
