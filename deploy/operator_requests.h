@@ -25,6 +25,8 @@ struct ChiefContact {
   std::string run_directory;  // Directory that the run must have; empty: any run will do.
   // The longest time for a checkpoint, or for the end of the run.
   absl::Duration timeout = absl::Seconds(kSaveTimeoutSeconds);
+  // The time for which calls must be refused before a chief that had answered counts as lost.
+  absl::Duration patience = absl::Seconds(3);
 };
 
 // A durable checkpoint.
@@ -41,13 +43,15 @@ absl::StatusOr<v1::GetRunStatusResponse> GetStatus(const ChiefContact& control);
 // Explains a call's error to the user who named the address.
 absl::Status ExplainCall(const absl::Status& status, const std::string& address, bool secure);
 
-// Requests a checkpoint and waits until it is durable. Returns FAILED_PRECONDITION if the run has
-// not begun, is preparing or is over, INTERNAL if the checkpoint could not be written, or
-// DEADLINE_EXCEEDED.
+// Requests a checkpoint and waits until it is durable. A chief that does not answer for a while is
+// asked again until the timeout. Returns FAILED_PRECONDITION if the run has not begun, is preparing
+// or is over, INTERNAL if the checkpoint could not be written, UNAVAILABLE if the chief was lost,
+// or DEADLINE_EXCEEDED.
 absl::StatusOr<DurableCheckpoint> MakeCheckpoint(const ChiefContact& control);
 
-// Asks the run to make a checkpoint and end, and waits for that. Returns the checkpoint to resume
-// from. UNAVAILABLE: the chief ended before it reported that the run is over.
+// Asks the run to make a checkpoint and end, and waits for that like MakeCheckpoint. Returns the
+// checkpoint to resume from. If the chief ends before it reports that the run is over, the
+// summary.json in the run's directory says how the run ended. UNAVAILABLE: this machine has none.
 absl::StatusOr<DurableCheckpoint> StopRun(const ChiefContact& control, const std::string& reason);
 
 }  // namespace shoal

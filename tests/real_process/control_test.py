@@ -109,6 +109,33 @@ def stop_ends_the_run_as_ctrl_c_does():
             assert f"the run in {run.out} is over" in shoal(command, str(run.out), code=78)
 
 
+def a_stop_outlives_a_chief_that_stalls():
+    """The chief accepts the request and then stands for longer than calls and connections last."""
+    limits = ("--set=cluster.lease_seconds=180", "--set=cluster.grace_seconds=120")
+    with cluster.Run(SMALL, *TWO, *limits) as run:
+        run.start()
+        run.wait_for_step(30)
+        run.wait_for_all()
+        for worker in (0, 1):  # They keep the checkpoint back until the chief stands.
+            run.kill("worker", worker, signal.SIGSTOP)
+        with subprocess.Popen([cluster.shoal_binary(), "stop", str(run.out), "--timeout=180"], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True) as stop:
+            deadline = time.monotonic() + 180
+            while "stopping: shoal stop" not in (run.out / "logs" / "chief-0.log").read_text():
+                assert time.monotonic() < deadline and stop.poll() is None, run.logs()
+                time.sleep(0.05)
+            chief = run.kill("chief", None, signal.SIGSTOP)
+            for worker in (0, 1):
+                run.kill("worker", worker, signal.SIGCONT)
+            time.sleep(22)  # A call lasts 5 s, a connection without an answer 15 s.
+            assert stop.poll() is None, stop.communicate()
+            os.kill(chief, signal.SIGCONT)
+            printed, said = stop.communicate(timeout=240)
+        assert stop.returncode == 0, f"{said}\n{run.logs()}"
+        assert (pathlib.Path(printed.strip()) / "MANIFEST").is_file(), printed
+        assert run.wait() == 143, run.output
+
+
 def starts_and_stands(run):
     """Starts the run again and stops its launcher after it has taken the directory, before it has started a chief."""
     lock = run.out / "LOCK"
@@ -239,7 +266,7 @@ def a_task_without_a_chief_names_the_address():
 
 if __name__ == "__main__":
     cluster.main([status_names_everybody, status_names_the_slow_worker,
-                  a_checkpoint_is_durable_when_the_command_returns, stop_ends_the_run_as_ctrl_c_does,
+                  a_checkpoint_is_durable_when_the_command_returns, stop_ends_the_run_as_ctrl_c_does, a_stop_outlives_a_chief_that_stalls,
                   a_run_that_is_being_resumed_is_not_called_over,
                   a_run_that_was_killed_is_not_running, a_directory_without_a_run_is_refused,
                   a_directory_whose_address_another_run_has_taken_is_refused,
