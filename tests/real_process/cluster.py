@@ -196,7 +196,7 @@ class Run:
             digest.update(name.encode() + b"\0" + tensors[name])
         return digest.hexdigest()
 
-    def assert_nothing_left(self, timeout=60):
+    def assert_nothing_left(self, timeout=180):
         deadline = time.monotonic() + timeout
         while self.pids():
             assert time.monotonic() < deadline, f"still there: {self.pids()}\n{self.logs()}"

@@ -42,7 +42,7 @@ def full_ps_ends_the_run_which_continues_with_more():
         unbounded.start()
         unbounded.wait_for_step(20)
         tables = {}
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while sum(table["rows"] for table in tables.values()) <= 1000:  # A ps reports rows every second.
             assert time.monotonic() < deadline, tables
             tables = {table["table"]: table for table in status(unbounded)["tables"]}

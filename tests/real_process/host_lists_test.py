@@ -58,13 +58,13 @@ class Tasks:
     def all_said(self):
         return "\n".join(f"--- {job}/{index}\n{self.said(job, index)[-2000:]}" for job, index in self.tasks)
 
-    def wait(self, job, index=0, timeout=90):
+    def wait(self, job, index=0, timeout=240):
         try:
             return self.tasks[job, index].wait(timeout=timeout)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{job}/{index} still runs after {timeout} s\n{self.all_said()}") from None
 
-    def wait_until(self, condition, what, timeout=60):
+    def wait_until(self, condition, what, timeout=180):
         deadline = time.monotonic() + timeout
         while not condition():
             assert time.monotonic() < deadline, f"no {what} after {timeout} s\n{self.all_said()}"

@@ -104,7 +104,7 @@ def a_killed_launcher_leaves_a_checkpoint_and_nothing_else():
         run.wait_for_step(20)
         run.process.send_signal(signal.SIGKILL)
         run.process.wait()
-        run.assert_nothing_left(timeout=45)
+        run.assert_nothing_left()
         assert list((run.out / "checkpoints").glob("*/MANIFEST")), run.logs()
 
 

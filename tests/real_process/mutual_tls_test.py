@@ -74,7 +74,7 @@ def a_stranger_is_refused_and_the_run_continues():
         scratch = pathlib.Path(scratch)
         good = make(scratch / "good")
         other = make(scratch / "other")
-        address = run.start_chief("--listen_address=127.0.0.1:0", "--wait_seconds=60", *flags_of(good))
+        address = run.start_chief("--listen_address=127.0.0.1:0", "--wait_seconds=600", *flags_of(good))
         to_chief = [f"--chief_host={address}", "--task_index=0"]
         strangers = {
             "another authority": flags_of(other, authority=good),
@@ -84,10 +84,9 @@ def a_stranger_is_refused_and_the_run_continues():
         }
         for what, flags in strangers.items():
             # Not waited for to the end where this side sees that the two do not go together.
-            patience = 300 if what == "another authority there" else 3
-            run.start("worker", *to_chief, f"--wait_seconds={patience}", *flags)
-            code = run.end("worker", timeout=40)
             permanent = what in ("the role of a ps", "another authority there")
+            run.start("worker", *to_chief, f"--wait_seconds={300 if permanent else 8}", *flags)
+            code = run.end("worker")
             assert code == (78 if permanent else 138), f"{what}: {code}\n{run.logs()}"
             if what == "another authority there":
                 assert "it is of an authority that --tls_ca does not name" in run.log("worker"), run.logs()
@@ -125,7 +124,7 @@ def a_worker_that_only_the_ps_does_not_trust_names_the_ps_and_likely_causes():
         ps = f"127.0.0.1:{cluster.free_port()}"
         run.start("ps", f"--chief_host={address}", "--task_index=0", f"--listen_address={ps}", *flags_of(good))
         run.start("worker", f"--chief_host={address}", "--task_index=0", *flags_of(other, authority=both))
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while "ps/0 has not accepted an exchange" not in run.log("worker"):
             assert time.monotonic() < deadline, run.logs()
             time.sleep(0.1)
@@ -150,7 +149,7 @@ def other_machines_need_no_insecure_with_tls_and_new_files_are_taken():
 
             def wait_for_steps(more):
                 start = metrics.read_text().count("\n") if metrics.exists() else 0
-                deadline = time.monotonic() + 60
+                deadline = time.monotonic() + 180
                 while not metrics.exists() or metrics.read_text().count("\n") < start + more:
                     assert time.monotonic() < deadline, run.logs()
                     time.sleep(0.05)

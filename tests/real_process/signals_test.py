@@ -154,8 +154,8 @@ def a_worker_whose_chief_is_gone_asks_to_be_started_again():
     with training() as run:
         run.tasks["chief"].send_signal(signal.SIGKILL)
         run.end("chief")
-        assert run.end("worker", timeout=90) == 138, run.logs()
-        assert run.end("ps", timeout=90) == 138, run.logs()
+        assert run.end("worker") == 138, run.logs()
+        assert run.end("ps") == 138, run.logs()
 
 
 if __name__ == "__main__":
