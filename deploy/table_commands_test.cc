@@ -94,9 +94,7 @@ TEST_F(TableCommandsTest, ExportSinceACheckpointWritesWhatChanged) {
   const NpyArray removed = Array("item.removed.npy");
   ASSERT_EQ(removed.dims, (std::vector<int64_t>{1}));
   EXPECT_EQ(removed.At(0), 9);
-  // All rows into the same directory: nothing is removed any more.
-  ASSERT_EQ(Run(&ExportMain, {"--tables=" + rows_, "--step=7"}), 0) << errors_;
-  EXPECT_FALSE(FileExists(*files_, rows_ + "/item.removed.npy"));
+  // Changes since another step replace them.
   ASSERT_EQ(Run(&ExportMain, {"--tables=" + rows_, "--since=9"}), 0) << errors_;
   EXPECT_EQ(printed_, "step 9 since step 9: item 0 rows and 0 removed; in " + rows_ + "\n");
   EXPECT_EQ(Array("item.values.npy").dims, (std::vector<int64_t>{0, 2}));
@@ -118,6 +116,7 @@ TEST_F(TableCommandsTest, ExportJsonSaysWhatTheFilesAre) {
       "files": [{"name": "item.keys.npy", "bytes": 440}, {"name": "item.values.npy", "bytes": 440}],
       "initializer": {"distribution": "constant", "value": 0.0, "seed": 0}
     }]})"));
+  rows_ = out_ + "/changes";
   ASSERT_EQ(Run(&ExportMain, {"--tables=" + rows_, "--since=7"}), 0) << errors_;
   EXPECT_EQ(Description(), Sorted(R"({
     "run_id": "0123456789abcdef0123456789abcdef", "step": 9, "term": 1,
@@ -142,6 +141,45 @@ std::map<std::string, std::string> FilesIn(FileSystem& disk, const std::string& 
   return files;
 }
 
+TEST_F(TableCommandsTest, AnExportOfAnotherKindOrRunIsNotReplaced) {
+  Save(7);
+  Save(9);
+  const auto refused = [&](const std::vector<std::string>& args, const std::string& words) {
+    const std::map<std::string, std::string> earlier = FilesIn(*files_, rows_);
+    EXPECT_EQ(Run(&ExportMain, args), 78);
+    EXPECT_EQ(errors_, "shoal export: --tables: " + rows_ + words +
+                           "; name another directory, or remove this one first\n");
+    EXPECT_EQ(FilesIn(*files_, rows_), earlier);
+  };
+  ASSERT_EQ(Run(&ExportMain, {"--tables=" + rows_}), 0) << errors_;
+  refused({"--tables=" + rows_, "--since=7"},
+          " has all rows of this run, and an export with --since has only changes");
+  const std::string whole = ReadFile(*files_, rows_ + "/export.json").value();
+  const std::string other(32, 'f');
+  ASSERT_OK(
+      WriteAtomically(*files_, rows_ + "/export.json",
+                      absl::StrReplaceAll(whole, {{"0123456789abcdef0123456789abcdef", other}})));
+  refused({"--tables=" + rows_}, " has rows of another run, " + other);
+  rows_ = out_ + "/changes";
+  ASSERT_EQ(Run(&ExportMain, {"--tables=" + rows_, "--since=7"}), 0) << errors_;
+  refused({"--tables=" + rows_}, " has an export with --since, and this one has all rows");
+  ASSERT_OK(WriteAtomically(*files_, rows_ + "/export.json", "[1]"));
+  EXPECT_EQ(Run(&ExportMain, {"--tables=" + rows_}), 78);
+  EXPECT_THAT(errors_, HasSubstr("/export.json is not of an export of tables; name another"));
+}
+
+TEST_F(TableCommandsTest, FilesOfAnEarlierExportThatTheNewOneDoesNotWriteAreRemoved) {
+  Save(7);
+  ASSERT_EQ(Run(&ExportMain, {"--tables=" + rows_}), 0) << errors_;
+  const std::map<std::string, std::string> whole = FilesIn(*files_, rows_);
+  ASSERT_OK(WriteAtomically(
+      *files_, rows_ + "/export.json",
+      absl::StrReplaceAll(whole.at("export.json"), {{"item.keys.npy", "old.keys.npy"}})));
+  ASSERT_OK(files_->Rename(rows_ + "/item.keys.npy", rows_ + "/old.keys.npy"));
+  ASSERT_EQ(Run(&ExportMain, {"--tables=" + rows_}), 0) << errors_;
+  EXPECT_EQ(FilesIn(*files_, rows_), whole);
+}
+
 class ExportToABadDiskTest : public ::testing::Test {
  protected:
   static std::unique_ptr<Checkpoint> Save(FileSystem& disk, uint64_t step) {
@@ -159,25 +197,26 @@ TEST_F(ExportToABadDiskTest, AnErrorWhileFilesAreWrittenLeavesThoseOfTheEarlierE
   FaultyFileSystem disk;
   const std::unique_ptr<Checkpoint> then = Save(disk, 7), now = Save(disk, 9);
   for (Checkpoint* const since : {static_cast<Checkpoint*>(nullptr), then.get()}) {
-    ASSERT_OK(ExportTables(disk, *then, then.get(), "rows").status());
+    const std::string rows = since == nullptr ? "rows" : "changes";
+    ASSERT_OK(ExportTables(disk, *then, since, rows).status());
     int first = disk.faults().num_changes();
-    ASSERT_OK(ExportTables(disk, *now, since, "rows").status());
+    ASSERT_OK(ExportTables(disk, *now, since, rows).status());
     const int num_changes = disk.faults().num_changes() - first;
-    // export.json is removed, and the directory synced; a file is removed and two are renamed, or
-    // three are renamed; the directory is synced; WriteAtomically makes five changes.
-    const int first_visible = num_changes - 11;
+    // export.json is removed, and the directory synced; two or three files are renamed; the
+    // directory is synced; WriteAtomically makes five changes.
+    const int first_visible = num_changes - (since == nullptr ? 10 : 11);
     ASSERT_GT(first_visible, 0);
     for (int n = 0; n < num_changes; ++n) {
-      ASSERT_OK(ExportTables(disk, *then, then.get(), "rows").status());
-      const std::map<std::string, std::string> earlier = FilesIn(disk, "rows");
-      ASSERT_EQ(earlier.size(), 4u);
+      ASSERT_OK(ExportTables(disk, *then, since, rows).status());
+      const std::map<std::string, std::string> earlier = FilesIn(disk, rows);
+      ASSERT_EQ(earlier.size(), since == nullptr ? 3u : 4u);
       first = disk.faults().num_changes();
       disk.faults().FailAt(first + n, absl::ResourceExhaustedError("rows: the disk is full"));
-      EXPECT_EQ(ExportTables(disk, *now, since, "rows").status(),
+      EXPECT_EQ(ExportTables(disk, *now, since, rows).status(),
                 absl::ResourceExhaustedError(
                     "rows: the disk is full; make room or name another directory"));
       disk.faults().StopFailing();
-      const std::map<std::string, std::string> files = FilesIn(disk, "rows");
+      const std::map<std::string, std::string> files = FilesIn(disk, rows);
       EXPECT_EQ(files == earlier, n <= first_visible) << n << " of " << num_changes;
       for (const auto& [name, contents] : files) EXPECT_THAT(name, Not(HasSubstr(".new")));
       // When the last change fails, all others are made.
@@ -193,7 +232,7 @@ TEST_F(ExportToABadDiskTest, AfterAKillAllFilesAreOfOneExportWhereExportJsonIsTh
   {
     FaultyFileSystem disk;
     const std::unique_ptr<Checkpoint> then = Save(disk, 7), now = Save(disk, 9);
-    ASSERT_OK(ExportTables(disk, *then, then.get(), "rows").status());
+    ASSERT_OK(ExportTables(disk, *then, nullptr, "rows").status());
     earlier = FilesIn(disk, "rows");
     const int first = disk.faults().num_changes();
     ASSERT_OK(ExportTables(disk, *now, nullptr, "rows").status());
@@ -204,7 +243,7 @@ TEST_F(ExportToABadDiskTest, AfterAKillAllFilesAreOfOneExportWhereExportJsonIsTh
   for (int n = 0; n <= num_changes; ++n) {
     FaultyFileSystem disk;
     const std::unique_ptr<Checkpoint> then = Save(disk, 7), now = Save(disk, 9);
-    ASSERT_OK(ExportTables(disk, *then, then.get(), "rows").status());
+    ASSERT_OK(ExportTables(disk, *then, nullptr, "rows").status());
     ASSERT_OK(disk.SyncDirectory("."));
     disk.faults().FailFrom(disk.faults().num_changes() + n, absl::UnavailableError("killed"));
     EXPECT_EQ(ExportTables(disk, *now, nullptr, "rows").ok(), n == num_changes);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -96,7 +97,7 @@ class NewFiles {
     return std::make_unique<NpyWriter>(*std::move(file));
   }
 
-  // Makes Replace remove this file of an earlier export.
+  // Makes Replace remove this file of an earlier export, unless a new file has its name.
   void RemoveOld(const std::string& name) { removed_.push_back(JoinPath(directory_, name)); }
 
   // All new files must be finished. Writes `description` to export.json last, and removes the
@@ -106,6 +107,7 @@ class NewFiles {
     RETURN_IF_ERROR(Written(RemoveTree(file_system_, described)));
     RETURN_IF_ERROR(Written(file_system_.SyncDirectory(directory_)));
     for (const std::string& path : removed_) {
+      if (std::find(paths_.begin(), paths_.end(), path) != paths_.end()) continue;
       RETURN_IF_ERROR(Written(RemoveTree(file_system_, path)));
     }
     for (const std::string& path : paths_) {
@@ -209,7 +211,7 @@ absl::StatusOr<ExportedTable> ExportTable(Checkpoint& checkpoint, Checkpoint* si
   RETURN_IF_ERROR(values->Finish("<f4", absl::StrCat("(", exported.rows, ", ", DimOf(spec), ")")));
   exported.files = {{name + kKeysFile, keys->bytes()}, {name + kValuesFile, values->bytes()}};
   if (since == nullptr) {
-    // The keys in it may have rows now.
+    // An export with `since` that was killed may have left it. The keys in it may have rows now.
     files->RemoveOld(name + kRemovedFile);
     return exported;
   }
@@ -254,6 +256,56 @@ Json InitializerOf(const v1::VariableSpec& table, uint64_t seed) {
   return initializer;
 }
 
+// An earlier export in the directory, as its export.json describes it.
+struct EarlierExport {
+  std::string run_id;
+  bool is_whole = true;  // it was made without `since`
+  std::vector<std::string> files;
+};
+
+// Returns nothing if the directory has no export.json.
+absl::StatusOr<std::optional<EarlierExport>> ReadEarlierExport(FileSystem& file_system,
+                                                               const std::string& directory) {
+  const std::string path = JoinPath(directory, kExportDescription);
+  if (!FileExists(file_system, path)) return std::nullopt;
+  const absl::StatusOr<std::string> text = ReadFile(file_system, path);
+  RETURN_IF_ERROR(Written(text.status()));
+  const Json description = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (!description.contains("run_id") || !description["run_id"].is_string() ||
+      !description.contains("since") || !description.contains("tables")) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " is not of an export of tables; name another directory"));
+  }
+  EarlierExport earlier;
+  earlier.run_id = description["run_id"].get<std::string>();
+  earlier.is_whole = description["since"].is_null();
+  for (const Json& table : description["tables"]) {
+    if (!table.contains("files")) continue;
+    for (const Json& file : table["files"]) {
+      if (!file.contains("name") || !file["name"].is_string()) continue;
+      const std::string name = file["name"].get<std::string>();
+      if (name.find('/') == std::string::npos) earlier.files.push_back(name);
+    }
+  }
+  return earlier;
+}
+
+// Returns an error if the new export would mix with one of another run or of another kind.
+absl::Status CheckSameKind(const EarlierExport& earlier, const std::string& run_id, bool is_whole,
+                           const std::string& directory) {
+  std::string what;
+  if (earlier.run_id != run_id) {
+    what = absl::StrCat("rows of another run, ", earlier.run_id);
+  } else if (earlier.is_whole != is_whole) {
+    what = earlier.is_whole ? "all rows of this run, and an export with --since has only changes"
+                            : "an export with --since, and this one has all rows";
+  } else {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat(directory, " has ", what, "; name another directory, or remove this one first"));
+}
+
 // Returns the contents of export.json.
 std::string Describe(const Checkpoint& checkpoint, const Checkpoint* since,
                      const std::vector<ExportedTable>& exported) {
@@ -286,8 +338,17 @@ absl::StatusOr<std::vector<ExportedTable>> ExportTables(FileSystem& file_system,
   if (!checkpoint.slices().has_tables()) {
     return NoTables(checkpoint);
   }
+  ASSIGN_OR_RETURN(const std::optional<EarlierExport> earlier,
+                   ReadEarlierExport(file_system, directory));
+  if (earlier.has_value()) {
+    RETURN_IF_ERROR(
+        CheckSameKind(*earlier, checkpoint.manifest().run_id(), since == nullptr, directory));
+  }
   RETURN_IF_ERROR(Written(file_system.MakeDirectory(directory)));
   NewFiles files(file_system, directory);
+  if (earlier.has_value()) {
+    for (const std::string& name : earlier->files) files.RemoveOld(name);
+  }
   std::vector<ExportedTable> tables;
   std::set<std::string> names;
   for (uint32_t v = 0; v < checkpoint.slices().num_variables(); ++v) {

@@ -33,12 +33,14 @@ struct ExportedTable {
 // directory, which is created if necessary: bucket by bucket, in each bucket by rising key. A '/'
 // in a table's name becomes '.'. If `since` is not null, writes only the rows that are not in that
 // checkpoint or have another value there, and TABLE.removed.npy with the keys of the rows that
-// exist only there; else it removes the TABLE.removed.npy of an earlier export. Last it writes
-// export.json, which says what the files are (docs/checkpoint_format.md). The files of an earlier
-// export stay as they are until the new ones of all tables are written and synced. After an error
-// before that, only the earlier ones are there. The earlier export.json is removed before another
-// file is replaced, so with it, also after a crash, all files are of the export that it describes.
-// Errors name the remedy. Returns FailedPrecondition if the checkpoint has no tables, or if `since`
+// exist only there. Last it writes export.json, which says what the files are
+// (docs/checkpoint_format.md). An earlier export of the same run and the same kind (with or without
+// `since`) in the directory is replaced: its files stay as they are until the new ones of all
+// tables are written and synced, and those that the new one does not write are removed. After an
+// error before that, only the earlier ones are there. The earlier export.json is removed before
+// another file is replaced, so with it, also after a crash, all files are of the export that it
+// describes. Errors name the remedy. Returns FailedPrecondition, and changes nothing, if the
+// checkpoint has no tables or the directory has an export of another run or kind; also if `since`
 // is not of the same tables.
 absl::StatusOr<std::vector<ExportedTable>> ExportTables(FileSystem& file_system,
                                                         Checkpoint& checkpoint, Checkpoint* since,
