@@ -233,7 +233,6 @@ absl::StatusOr<StepPlan> PlanSteps(const v1::RunConfig& run, const v1::ModelDecl
                         "where it cannot change; use --seed=%d",
                         seed, manifest->seed(), manifest->seed()));
   }
-  RETURN_IF_ERROR(CheckSeedOfTables(run, model, *manifest));
   RETURN_IF_ERROR(CheckComputeType(run, before.IsEpochStart(manifest->step()), *manifest));
   if (old.batch_examples == options.batch_examples &&
       old.replicas_to_aggregate == options.replicas_to_aggregate) {
@@ -347,11 +346,18 @@ absl::StatusOr<std::unique_ptr<RunPlan>> PlanRun(const v1::RunConfig& run, uint3
 absl::Status CheckSameAsCheckpoint(const v1::RunConfig& run, const v1::ModelDeclaration& model,
                                    const v1::Manifest& manifest) {
   RETURN_IF_ERROR(CheckSavedModel(run, model, manifest));
+  RETURN_IF_ERROR(CheckSeedOfTables(run, model, manifest));
   if (manifest.data_fingerprint() != model.data_fingerprint()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "data has other content than when the checkpoint was made; use the same data, "
-        "or train further on this with --init_state --init_from=",
-        run.out(), " and another --out, or anew with --resume=never and another --out"));
+    const std::string what =
+        run.seed() == manifest.seed()
+            ? "data has other content than when the checkpoint was made; use the same data"
+            : absl::StrFormat(
+                  "seed is %d (was %d), and data has other content than when the checkpoint was "
+                  "made, as synthetic data has with another seed; use --seed=%d and the same data",
+                  run.seed(), manifest.seed(), manifest.seed());
+    return absl::FailedPreconditionError(
+        absl::StrCat(what, ", or train further on this with --init_state --init_from=", run.out(),
+                     " and another --out, or anew with --resume=never and another --out"));
   }
   if (manifest.plan().examples_per_epoch() != model.train_examples()) {
     return absl::FailedPreconditionError(

@@ -125,6 +125,11 @@ TEST(RunPlanTest, TheSeedOfARunWithTablesStays) {
               HasSubstr("seed is 4 (was 1), but the run has tables, whose rows have initial values "
                         "that follow from the seed; use --seed=1, or the other seed in a new run "
                         "with --init_from=/runs/a and another --out"));
+  // The seed of synthetic data changes their content too.
+  v1::ModelDeclaration other_data = ModelWithTable();
+  other_data.set_data_fingerprint(8);
+  EXPECT_EQ(PlanRun(run, 1, other_data, &manifest).status(), status);
+  EXPECT_EQ(CheckSameAsCheckpoint(run, other_data, manifest), status);
   run.set_seed(1);
   EXPECT_TRUE(PlanRun(run, 1, ModelWithTable(), &manifest).ok());
 }
@@ -274,6 +279,11 @@ TEST(RunPlanTest, AResumeOnOtherDataOfTheSameSizeIsRefused) {
               StartsWith("data has other content than when the checkpoint was made; use the same "
                          "data, or train further on this with --init_state --init_from=/runs/a and "
                          "another --out, or anew with --resume=never"));
+  run.set_seed(4);
+  EXPECT_THAT(ResumeError(run, model),
+              StartsWith("seed is 4 (was 1), and data has other content than when the checkpoint "
+                         "was made, as synthetic data has with another seed; use --seed=1 and the "
+                         "same data, or train further on this with --init_state --init_from="));
 }
 
 TEST(RunPlanTest, AResumeWithAnotherOptimizerIsRefusedWhateverItsSlots) {
