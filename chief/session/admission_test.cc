@@ -322,7 +322,7 @@ TEST_F(ResumedSessionTest, AWaitForWorkersNamesTheReasonOfARefusal) {
   other.mutable_model()->mutable_variables(0)->set_name("c");
   const absl::Status refused = session_->Register(now_, other).status();
   EXPECT_THAT(refused.message(), HasSubstr(" of another model: variable 0 is a in the checkpoint"));
-  EXPECT_THAT(refused.message(), HasSubstr("--resume=never with another --out"));
+  EXPECT_THAT(refused.message(), HasSubstr("give this model another --out"));
   PassTime(310, {});
   EXPECT_THAT(session_->failure().message(), HasSubstr("(worker/1 was refused: --out: "));
 }

@@ -173,11 +173,11 @@ absl::Status CheckSavedModel(const v1::RunConfig& run, const v1::ModelDeclaratio
   if (status.ok()) return status;
   return absl::FailedPreconditionError(absl::StrCat(
       "--out: ", run.out(), " has the checkpoint of step ", manifest.step(), " of another model: ",
-      absl::StripSuffix(status.message(), kSameModel), "; train that model, or give this one ",
+      absl::StripSuffix(status.message(), kSameModel), "; train that model, or give this model ",
       HasOtherBuckets(model, manifest)
           ? absl::StrCat("--init_state --init_from=", run.out(),
                          ", which keep its rows, slots and counts, and another --out")
-          : "--resume=never with another --out"));
+          : "another --out"));
 }
 
 absl::Status CheckSameOptimizer(const v1::RunConfig& run, const v1::Manifest& manifest) {
@@ -185,7 +185,7 @@ absl::Status CheckSameOptimizer(const v1::RunConfig& run, const v1::Manifest& ma
   if (manifest.optimizer() != optimizer) {
     return absl::FailedPreconditionError(
         absl::StrFormat("optimizer is %s and the checkpoint has the state of %s; use "
-                        "--optimizer=%s, or --resume=never with another --out",
+                        "--optimizer=%s, or another --out",
                         optimizer, manifest.optimizer(), manifest.optimizer()));
   }
   return absl::OkStatus();
@@ -239,12 +239,19 @@ absl::StatusOr<StepPlan> PlanSteps(const v1::RunConfig& run, const v1::ModelDecl
     return before;
   }
   if (!before.IsEpochStart(manifest->step())) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("batch_size x num_clones is %d (was %d) and replicas_to_aggregate is %d "
-                        "(was %d), but the checkpoint is in the "
-                        "middle of an epoch, where these cannot change; use the old values",
-                        options.batch_examples, old.batch_examples, options.replicas_to_aggregate,
-                        old.replicas_to_aggregate));
+    std::vector<std::string> changed;
+    if (old.batch_examples != options.batch_examples) {
+      changed.push_back(absl::StrFormat("batch_size x num_clones is %d (was %d)",
+                                        options.batch_examples, old.batch_examples));
+    }
+    if (old.replicas_to_aggregate != options.replicas_to_aggregate) {
+      changed.push_back(absl::StrFormat("replicas_to_aggregate is %d (was %d)",
+                                        options.replicas_to_aggregate, old.replicas_to_aggregate));
+    }
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "%s, but the checkpoint is in the middle of an epoch, where this cannot change; use the "
+        "old value, or finish the epoch with it first: --num_epochs=%d",
+        absl::StrJoin(changed, " and "), before.At(manifest->step()).epoch + 1));
   }
   options.base_step = manifest->step();
   options.base_epoch = before.At(manifest->step()).epoch;
@@ -274,7 +281,7 @@ absl::Status CheckFitsAMessage(const v1::RunConfig& run,
       shard_map.slice_bytes(), shard_map.owner_size(),
       resumes
           ? "the checkpoint has these slices; resume with --num_ps_tasks=0 --num_replicas=1, or "
-            "start a new run with a larger cluster.slice_bytes, --resume=never and another --out"
+            "start a new run with a larger cluster.slice_bytes and another --out"
           : "raise cluster.slice_bytes"));
 }
 
@@ -357,12 +364,12 @@ absl::Status CheckSameAsCheckpoint(const v1::RunConfig& run, const v1::ModelDecl
                   run.seed(), manifest.seed(), manifest.seed());
     return absl::FailedPreconditionError(
         absl::StrCat(what, ", or train further on this with --init_state --init_from=", run.out(),
-                     " and another --out, or anew with --resume=never and another --out"));
+                     " and another --out, or anew with another --out"));
   }
   if (manifest.plan().examples_per_epoch() != model.train_examples()) {
     return absl::FailedPreconditionError(
         absl::StrFormat("data has %d examples and the checkpoint was made with %d; use the "
-                        "same data or --resume=never with another --out",
+                        "same data or another --out",
                         model.train_examples(), manifest.plan().examples_per_epoch()));
   }
   return absl::OkStatus();

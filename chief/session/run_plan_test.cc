@@ -70,6 +70,25 @@ TEST(RunPlanTest, TheSeedChangesAtAnEpochsStartOnly) {
   EXPECT_TRUE(PlanRun(run, 1, Model(), &manifest).ok());
 }
 
+TEST(RunPlanTest, OnlyTheSettingThatChangedInAnEpochIsNamedWithTheWayOut) {
+  v1::RunConfig run = AdamRun();
+  run.set_batch_size(20);
+  EXPECT_EQ(ResumeError(run, Model()),
+            "batch_size x num_clones is 20 (was 10), but the checkpoint is in the middle of an "
+            "epoch, where this cannot change; use the old value, or finish the epoch with it "
+            "first: --num_epochs=1");
+  run.mutable_sync()->set_replicas_to_aggregate(2);
+  EXPECT_THAT(ResumeError(run, Model()),
+              StartsWith("batch_size x num_clones is 20 (was 10) and replicas_to_aggregate is 2 "
+                         "(was 1), but "));
+  run.set_batch_size(10);
+  EXPECT_THAT(ResumeError(run, Model()), StartsWith("replicas_to_aggregate is 2 (was 1), but "));
+  v1::Manifest manifest = ManifestOf(AdamRun(), Model());
+  manifest.set_step(15);
+  EXPECT_THAT(std::string(PlanRun(run, 1, Model(), &manifest).status().message()),
+              EndsWith("--num_epochs=2"));
+}
+
 TEST(RunPlanTest, TheComputeTypeChangesAtAnEpochsStartOnly) {
   v1::RunConfig run = AdamRun();
   run.set_compute_dtype("bfloat16");
@@ -95,8 +114,9 @@ TEST(RunPlanTest, TheCheckpointOfAnotherModelIsNamedWithTheWayOut) {
   const std::string error = ResumeError(run, other);
   EXPECT_THAT(error, HasSubstr("--out: /runs/a has the checkpoint of step 5 of another model: "
                                "variable 0 is "));
-  EXPECT_THAT(error, HasSubstr(" and fc1/weights in the model; train that model, or give this one "
-                               "--resume=never with another --out"));
+  EXPECT_THAT(error,
+              HasSubstr(" and fc1/weights in the model; train that model, or give this model "
+                        "another --out"));
 }
 
 v1::ModelDeclaration ModelWithTable() {
@@ -148,7 +168,7 @@ TEST(RunPlanTest, AnotherSettingOfATableIsNamedWithBothValues) {
   };
   changed()->mutable_table()->set_buckets(32);
   EXPECT_THAT(error(), HasSubstr("table user: buckets is 16 in the checkpoint and 32 in the model; "
-                                 "train that model, or give this one --init_state "
+                                 "train that model, or give this model --init_state "
                                  "--init_from=/runs/a, which keep its rows, slots and counts, and "
                                  "another --out"));
   changed()->mutable_table()->mutable_optimizer()->mutable_sgd();
@@ -262,7 +282,7 @@ TEST(RunPlanTest, ARunOfOneProcessNeedsNoMessage) {
   EXPECT_THAT(
       std::string(more.message()),
       EndsWith("resume with --num_ps_tasks=0 --num_replicas=1, or start a new run with a larger "
-               "cluster.slice_bytes, --resume=never and another --out"));
+               "cluster.slice_bytes and another --out"));
 }
 
 TEST(RunPlanTest, AResumeWithTheSameThingsIsPlanned) {
@@ -278,7 +298,7 @@ TEST(RunPlanTest, AResumeOnOtherDataOfTheSameSizeIsRefused) {
   EXPECT_THAT(ResumeError(run, model),
               StartsWith("data has other content than when the checkpoint was made; use the same "
                          "data, or train further on this with --init_state --init_from=/runs/a and "
-                         "another --out, or anew with --resume=never"));
+                         "another --out, or anew with another --out"));
   run.set_seed(4);
   EXPECT_THAT(ResumeError(run, model),
               StartsWith("seed is 4 (was 1), and data has other content than when the checkpoint "
@@ -290,7 +310,8 @@ TEST(RunPlanTest, AResumeWithAnotherOptimizerIsRefusedWhateverItsSlots) {
   v1::RunConfig run = AdamRun();
   run.mutable_optimizer()->mutable_sgd();
   EXPECT_THAT(ResumeError(run, Model()), HasSubstr("optimizer is sgd and the checkpoint has the "
-                                                   "state of adam; use --optimizer=adam"));
+                                                   "state of adam; use --optimizer=adam, or "
+                                                   "another --out"));
   run.mutable_optimizer()->mutable_adamw();
   EXPECT_THAT(ResumeError(run, Model()), HasSubstr("optimizer is adamw"));
 }

@@ -332,7 +332,7 @@ def run_cases(scratch):
     cases = [
         ([*train, "--resume=never"], CONFIG, "resume"),
         ([*other, "--num_epochs=2"], CONFIG, f"--out: {out} has the checkpoint of step "),
-        ([*other, "--num_epochs=2"], CONFIG, "or give this one --resume=never with another --out"),
+        ([*other, "--num_epochs=2"], CONFIG, "or give this model another --out"),
         (["train", f"--run={out}"], FLAGS, f"--run: {out} is a directory; that run's file is {out}/run.textproto"),
         (["stop", str(out)], CONFIG, f"the run in {out} is over: it finished at step "),
         (["checkpoint", str(out)], CONFIG, ": there is nothing to save"),
