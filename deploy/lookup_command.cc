@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -55,10 +56,30 @@ std::string Describe(const std::string& name, const TableReader::Row& row, uint3
                       " updates: the initial value)");
 }
 
+// Takes the first argument as the run's directory if --out is not given and it is one. A key may
+// have the name of another directory.
+void TakeRunDirectory(const FileSystem& files, CommandLine* line) {
+  if (!line->run.out().empty() || line->arguments.empty()) return;
+  const std::string& first = line->arguments[0];
+  if (!FileExists(files, JoinPath(first, "run.textproto")) &&
+      !FileExists(files, JoinPath(first, "RUN_ID"))) {
+    return;
+  }
+  line->run.set_out(first);
+  line->arguments.erase(line->arguments.begin());
+}
+
 // Returns what to print.
-absl::StatusOr<std::string> Lookup(const CommandLine& line) {
-  if (line.run.out().empty())
-    return InvalidField("--out", "is missing; name the directory of a run");
+absl::StatusOr<std::string> Lookup(CommandLine line) {
+  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
+  TakeRunDirectory(*files, &line);
+  if (line.run.out().empty()) {
+    return InvalidField(
+        "--out", line.arguments.empty()
+                     ? "is missing; name the directory of a run"
+                     : absl::StrCat("is missing, and the first argument, ", line.arguments[0],
+                                    ", is not the directory of a run; name one"));
+  }
   if (line.task.table.empty())
     return InvalidField("--table", "is missing; name a table of the run");
   if (line.arguments.empty()) {
@@ -68,7 +89,6 @@ absl::StatusOr<std::string> Lookup(const CommandLine& line) {
   for (const std::string& argument : line.arguments) {
     ASSIGN_OR_RETURN(keys.emplace_back(), KeyOf(argument, line.task.words));
   }
-  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint,
                    OpenCheckpoint(files.get(), line.run.out(), line.task.checkpoint_step));
   absl::StatusOr<std::unique_ptr<TableReader>> table =
@@ -89,10 +109,10 @@ absl::StatusOr<std::string> Lookup(const CommandLine& line) {
 }  // namespace
 
 int LookupMain(absl::Span<const std::string> args) {
-  const absl::StatusOr<CommandLine> line = ParseCommandLine(kScopeLookup, args);
+  absl::StatusOr<CommandLine> line = ParseCommandLine(kScopeLookup, args);
   if (line.ok() && line->help) {
     std::printf(
-        "usage: shoal lookup --out=DIR --table=TABLE [--step=N] [--words] KEY...\n\n"
+        "usage: shoal lookup DIR --table=TABLE [--step=N] [--words] KEY...\n\n"
         "Prints the rows of these keys from the newest checkpoint of a run, which may be under\n"
         "way. A key that was never trained has its initial value. A key is a whole number of 64\n"
         "bits; -5 names the key with the same bits. With --words it is a word of the data.\n\n%s",
@@ -100,7 +120,7 @@ int LookupMain(absl::Span<const std::string> args) {
     return kExitDone;
   }
   const absl::StatusOr<std::string> text =
-      line.ok() ? Lookup(*line) : absl::StatusOr<std::string>(line.status());
+      line.ok() ? Lookup(*std::move(line)) : absl::StatusOr<std::string>(line.status());
   if (!text.ok()) {
     std::fprintf(stderr, "shoal lookup: %s\n", std::string(text.status().message()).c_str());
     return ToExitCode(text.status());

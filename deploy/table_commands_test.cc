@@ -299,6 +299,31 @@ TEST_F(TableCommandsTest, LookupPrintsRowsAndSaysWhichWereNeverTrained) {
   EXPECT_EQ(Run(&LookupMain, {"--help"}), 0);
 }
 
+TEST_F(TableCommandsTest, LookupTakesTheDirectoryOfARunAsItsFirstArgument) {
+  Save(7);
+  const auto lookup = [&](const std::vector<std::string>& args) {
+    ::testing::internal::CaptureStdout();
+    ::testing::internal::CaptureStderr();
+    const int code = LookupMain(args);
+    printed_ = ::testing::internal::GetCapturedStdout();
+    errors_ = ::testing::internal::GetCapturedStderr();
+    return code;
+  };
+  EXPECT_EQ(lookup({out_, "--table=item", "3"}), 64) << "it has no file of a run";
+  EXPECT_EQ(errors_, "shoal lookup: --out: is missing, and the first argument, " + out_ +
+                         ", is not the directory of a run; name one\n");
+  EXPECT_EQ(lookup({"--table=item"}), 64);
+  EXPECT_EQ(errors_, "shoal lookup: --out: is missing; name the directory of a run\n");
+  ASSERT_OK(WriteAtomically(*files_, out_ + "/RUN_ID", "a run"));
+  EXPECT_EQ(lookup({out_, "--table=item", "3"}), 0) << errors_;
+  EXPECT_EQ(printed_, "item, step 7\n3: 37 38  (version 4)\n");
+  EXPECT_EQ(lookup({"--words", out_, "--table=item", "blue"}), 0) << errors_;
+  EXPECT_THAT(printed_, HasSubstr(" blue: 0 0 "));
+  // Each argument is a key if --out is given.
+  EXPECT_NE(lookup({out_, "--out=" + out_, "--table=item", "3"}), 0);
+  EXPECT_THAT(errors_, HasSubstr(": is not a key"));
+}
+
 TEST_F(TableCommandsTest, LookupFindsTheKeysOfWords) {
   Save(7);
   const std::string key = absl::StrCat(HashText("blue"));
