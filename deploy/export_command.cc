@@ -68,8 +68,6 @@ absl::StatusOr<std::string> ExportRows(const CommandLine& line, FileSystem* file
 
 // Returns what to print.
 absl::StatusOr<std::string> Export(const CommandLine& line) {
-  if (!line.arguments.empty())
-    return InvalidField(line.arguments[0], "is not a flag; write --out=DIR");
   const std::string& out = line.run.out();
   if (out.empty()) return InvalidField("--out", "is missing; name the directory of a run");
   const std::string& given = line.task.model_file;

@@ -174,9 +174,6 @@ int InspectMain(absl::Span<const std::string> args) {
   if (line->task.use_averages) {
     return fail(InvalidField("--use_averages", "has no meaning for this command; see --help"));
   }
-  if (!line->arguments.empty()) {
-    return fail(InvalidField(line->arguments[0], "is not a flag; write --out=DIR"));
-  }
   if (line->run.out().empty()) {
     return fail(InvalidField("--out", "is missing; name the directory of a run"));
   }

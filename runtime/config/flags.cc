@@ -36,6 +36,16 @@ absl::string_view WhoTakesIt(FlagScope scope, uint32_t scopes) {
                "it, and `shoal launch --hosts=FILE` uses other machines";
 }
 
+// Returns the end of the error for an unknown flag that may be an argument of the program.
+std::string MayBeThePrograms(absl::Span<const std::string> args, absl::string_view text) {
+  for (const std::string& arg : args) {
+    if (arg == "--") break;
+    if (arg != "--program" && !absl::StartsWith(arg, "--program=")) continue;
+    return absl::StrCat(" An argument of the program goes behind `--`: -- ", text);
+  }
+  return "";
+}
+
 absl::Status UnknownFlag(FlagScope scope, absl::string_view name) {
   std::vector<std::string> names;
   uint32_t scopes = 0;  // Those of the commands that have it.
@@ -60,7 +70,8 @@ absl::Status UnknownFlag(FlagScope scope, absl::string_view name) {
 // `position` is moved past what was used.
 absl::StatusOr<GivenFlag> TakeFlag(FlagScope scope, absl::Span<const std::string> args,
                                    size_t* position) {
-  absl::string_view text = args[*position];
+  const std::string& whole = args[*position];
+  absl::string_view text = whole;
   ++*position;
   text.remove_prefix(absl::StartsWith(text, "--") ? 2 : 1);
   const size_t equals = text.find('=');
@@ -78,7 +89,10 @@ absl::StatusOr<GivenFlag> TakeFlag(FlagScope scope, absl::Span<const std::string
     const FlagSpec* spec = FindFlag(scope, name.substr(2));
     if (spec != nullptr && spec->kind == FlagKind::kBool) return GivenFlag{spec, "false"};
   }
-  return UnknownFlag(scope, name);
+  const std::string error(UnknownFlag(scope, name).message());
+  const std::string hint = MayBeThePrograms(args, whole);
+  const bool is_sentence = hint.empty() || absl::EndsWith(error, "?");
+  return absl::InvalidArgumentError(absl::StrCat(error, is_sentence ? "" : ".", hint));
 }
 
 template <typename T>
@@ -218,6 +232,18 @@ absl::Status CheckPaths(const CommandLine& line) {
   return absl::OkStatus();
 }
 
+// Takes the first argument as the run's directory, and refuses the others.
+absl::Status TakeRunDirectory(CommandLine* line) {
+  std::vector<std::string>& arguments = line->arguments;
+  if (!arguments.empty() && line->run.out().empty()) {
+    line->run.set_out(arguments[0]);
+    arguments.erase(arguments.begin());
+  }
+  if (arguments.empty()) return absl::OkStatus();
+  return InvalidField(arguments[0], absl::StrCat("is not a flag; the run's directory is ",
+                                                 line->run.out(), " already, see --help"));
+}
+
 // A negative number is an argument, since no flag begins with a digit.
 bool IsFlag(absl::string_view text) {
   if (text.size() < 2 || text[0] != '-') return false;
@@ -289,10 +315,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(FlagScope scope, absl::Span<const s
   }
   RETURN_IF_ERROR(CheckPaths(line));
   constexpr uint32_t kOfRunFiles = kScopeUse | kScopePredict | kScopeExport;
-  if ((scope & kOfRunFiles) != 0 && line.arguments.size() == 1 && line.run.out().empty()) {
-    line.run.set_out(line.arguments[0]);
-    line.arguments.clear();
-  }
+  if ((scope & kOfRunFiles) != 0) RETURN_IF_ERROR(TakeRunDirectory(&line));
   return line;
 }
 

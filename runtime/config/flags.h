@@ -109,9 +109,9 @@ struct CommandLine {
 };
 
 // Parses the arguments after the command's name. The one argument of a command for a run's files
-// (eval, predict, export, inspect) is its directory, as --out=DIR. Errors are InvalidArgument
-// (NotFound for files) with one line, "--name: what is wrong; what to do", and for an unknown flag
-// the nearest known one.
+// (eval, predict, export, inspect) is its directory, as --out=DIR; others are refused. Errors are
+// InvalidArgument (NotFound for files) with one line, "--name: what is wrong; what to do", and for
+// an unknown flag the nearest known one.
 absl::StatusOr<CommandLine> ParseCommandLine(FlagScope scope, absl::Span<const std::string> args);
 
 // For commands that need a run: returns an error unless the line gives a run file or something in

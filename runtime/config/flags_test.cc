@@ -174,10 +174,22 @@ TEST(FlagsTest, ACommandForARunsFilesTakesTheDirectoryAlone) {
     const CommandLine line = Parsed(scope, {"runs/a"});
     EXPECT_EQ(line.run.out(), "runs/a");
     EXPECT_TRUE(line.arguments.empty());
-    EXPECT_EQ(Parsed(scope, {"b", "--out=a"}).arguments.size(), 1u);
-    EXPECT_EQ(Parsed(scope, {"a", "b"}).arguments.size(), 2u);
+    EXPECT_EQ(Error({"b", "--out=a"}, scope),
+              "b: is not a flag; the run's directory is a already, see --help");
+    EXPECT_EQ(Error({"a", "b"}, scope),
+              "b: is not a flag; the run's directory is a already, see --help");
   }
   EXPECT_EQ(Parsed(kScopeTrain, {"runs/a"}).arguments.size(), 1u);
+}
+
+TEST(FlagsTest, AnUnknownFlagBesideAProgramMayBeTheProgramsArgument) {
+  EXPECT_EQ(Error({"--program=run1.py", "--size=10"}),
+            "--size: is not a flag; did you mean --batch_size? An argument of the program goes "
+            "behind `--`: -- --size=10");
+  EXPECT_EQ(Error({"--zzz", "--program", "run1.py"}),
+            "--zzz: is not a flag; see --help. An argument of the program goes behind `--`: -- "
+            "--zzz");
+  EXPECT_EQ(Error({"--zzz", "--", "--program=a.py"}), "--zzz: is not a flag; see --help");
 }
 
 TEST(FlagsTest, AnEmptyRunFileIsRefused) {

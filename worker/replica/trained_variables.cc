@@ -51,8 +51,6 @@ absl::StatusOr<v1::RunConfig> LoadRunFrom(const std::string& directory) {
 }  // namespace
 
 absl::StatusOr<v1::RunConfig> FindFinishedRun(const CommandLine& line) {
-  if (!line.arguments.empty())
-    return InvalidField(line.arguments[0], "is not a flag; write --out=DIR");
   if (line.run.out().empty()) {
     return InvalidField("--out", "is missing; name the directory of a run");
   }
