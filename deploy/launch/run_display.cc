@@ -50,8 +50,8 @@ void RunDisplay::Show(const std::optional<v1::GetRunStatusResponse>& status) {
   ProgressReporter* progress = options_.progress;
   if (status.has_value()) {
     progress->SetPlan(ReadPlan(*options_.run, status->state()));
+    ShowSkipped(*status);  // The skip of a batch may be why the run goes back.
     ShowReturns(*status);
-    ShowSkipped(*status);
     ShowMemory(*status);
     ShowFailedCheckpoints(*status);
     ShowMetricWarnings(status->metric_warning());
