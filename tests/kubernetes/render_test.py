@@ -387,6 +387,8 @@ def bad_flags_are_one_line_and_a_code():
             (64, "--monitoring_label: is given without --overlay=monitoring", (*good, "--monitoring_label=a=b")),
             (64, "--monitoring_label: is a b=c; write KEY=VALUE",
              (*good, "--overlay=monitoring", "--monitoring_label=a b=c")),
+            (64, "--image: is NAME:TAG; write the image that deploy/docker/build prints, such as registry.example/shoal:1",
+             (f"--run={RUN}", "--image=NAME:TAG")),
             (64, "--image: is shoal; say which", (f"--run={RUN}", "--image=shoal")),
             (64, "--image: is shoal:latest", (f"--run={RUN}", "--image=shoal:latest")),
             (64, "--image: is Sho al:1", (f"--run={RUN}", "--image=Sho al:1")),
