@@ -229,6 +229,8 @@ absl::Status RunWorkerTask(const TaskOptions& given, const WorkerLinks& links,
   const absl::Status registered = RegisterWorker(&session, &inputs);
   if (absl::IsOutOfRange(registered)) {
     LOG(INFO) << "the run has ended without this worker, according to summary.json";
+    // The code behind the loop of a compute program runs all the same.
+    if (inputs.finish != nullptr) inputs.finish(absl::OkStatus());
     return absl::OkStatus();
   }
   if (!registered.ok()) return WhyNotRegistered(inputs, registered);

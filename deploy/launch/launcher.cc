@@ -44,6 +44,8 @@ constexpr absl::Duration kOutsidersEnd = absl::Seconds(2);
 // The longest time for a task on another host to end at once.
 constexpr absl::Duration kFarEnd = absl::Seconds(10);
 constexpr absl::Duration kLookAtLog = absl::Milliseconds(200);
+// A program that is not ready so long after its run is named, since it may need minutes.
+constexpr absl::Duration kUsualStart = absl::Seconds(2);
 
 // Returns what the chief last reported; nullopt if it has not.
 std::optional<v1::GetRunStatusResponse> NewestStatus(const ChiefLink* link) {
@@ -67,6 +69,12 @@ bool IsOutOfRun(const ChiefLink* link, TaskId worker) {
   if (!status.has_value() || status->tasks().empty()) return false;
   return std::none_of(status->tasks().begin(), status->tasks().end(),
                       [&](const auto& task) { return ToTaskId(task.member()) == worker; });
+}
+
+// Returns the name of the run's compute program in messages, such as train.py.
+std::string ProgramName(const v1::RunConfig& run) {
+  const std::string& file = run.program().file();
+  return file.substr(file.rfind('/') + 1);
 }
 
 // Returns the address at which the task serves /metrics.
@@ -111,7 +119,10 @@ absl::Status Launcher::Run() {
       chief_.child == nullptr ? std::nullopt : chief_.child->Poll();
   const bool in_order = chief.has_value() && (status.ok() || absl::IsCancelled(status) ||
                                               chief->status_code() == absl::StatusCode::kCancelled);
-  const absl::Status ended = EndAll(in_order ? options_.end_timeout : absl::ZeroDuration());
+  // A run in which nothing was left to do has started no program.
+  const bool has_finished = in_order && status.ok() && !nothing_to_do_;
+  const absl::Status ended =
+      EndAll(in_order ? options_.end_timeout : absl::ZeroDuration(), has_finished);
   if (status.ok()) return ended;
   if (!ended.ok()) options_.progress->Print(ended.message());
   return status;
@@ -282,7 +293,7 @@ void Launcher::PassOnRequests() {
                            options_.shutdown->signal() == SIGINT ? "Ctrl-C" : "asked to stop");
 }
 
-absl::Status Launcher::EndAll(absl::Duration patience) {
+absl::Status Launcher::EndAll(absl::Duration patience, bool has_finished) {
   const absl::Time now = clock_.Now();
   const bool in_order = patience > absl::ZeroDuration();  // Else nobody is expected to end.
   std::vector<std::string> killed;
@@ -296,20 +307,29 @@ absl::Status Launcher::EndAll(absl::Duration patience) {
     }
   }
   for (Task* task : all) {
-    if (task->child == nullptr || task->start_at.has_value()) continue;
+    if (task->child == nullptr || task->start_at.has_value()) {
+      if (has_finished) WarnOfMissedEnd(*task);
+      continue;
+    }
     const bool outside =
         task->id.job == Job::kWorker && (task->was_restarted || IsOutOfRun(link_.get(), task->id));
     // One that took part may wait for the end of its program, also if it was restarted or has left
     // the run.
     const bool matters = task->took_part || !outside;
-    const absl::Time end = now + (matters ? patience : std::min(patience, kOutsidersEnd));
-    const std::optional<ChildExit> exit = AwaitEnd(*task, end, in_order ? now : end);
+    // Its program may still start, and then runs the code behind its loop.
+    const bool may_start =
+        has_finished && HasProgram() && task->id.job == Job::kWorker && !task->took_part;
+    const absl::Time end = may_start ? std::max(now, StartDeadline(*task)) + patience
+                           : matters ? now + patience
+                                     : now + std::min(patience, kOutsidersEnd);
+    const std::optional<ChildExit> exit = AwaitEnd(*task, end, in_order ? now : end, may_start);
     if (!exit.has_value()) {
       if (outside && in_order) {
         options_.progress->Print(absl::StrCat(
             task->id.ToString(),
             " was still starting, or had left the run, when the run ended, and was killed; log: ",
             logs_.Path(task->id)));
+        if (has_finished) WarnOfMissedEnd(*task);
       } else if (in_order) {
         killed.push_back(task->id.ToString());
       }
@@ -322,6 +342,7 @@ absl::Status Launcher::EndAll(absl::Duration patience) {
           failure.has_value() ? failure->cause + "\n" : "", task->id.ToString(), " ended with ",
           deaths_.DescribeExit(task->id, task->log_begin, *exit),
           "; log: ", failure.has_value() ? logs_.ProgramPath(task->id) : logs_.Path(task->id)));
+      if (has_finished) WarnOfMissedEnd(*task);
     }
   }
   link_.reset();
@@ -332,9 +353,22 @@ absl::Status Launcher::EndAll(absl::Duration patience) {
                                           "is valid, see ", options_.run.out(), "/logs"));
 }
 
-std::optional<ChildExit> Launcher::AwaitEnd(const Task& task, absl::Time end, absl::Time began) {
+absl::Time Launcher::StartDeadline(const Task& worker) const {
+  return worker.started + absl::Seconds(options_.run.cluster().wait_seconds());
+}
+
+void Launcher::WarnOfMissedEnd(const Task& task) const {
+  if (task.id.job != Job::kWorker || !HasProgram()) return;
+  options_.progress->Print(
+      absl::StrCat("warning: the code behind the loop of ", ProgramName(options_.run),
+                   " did not run in ", task.id.ToString(), ", because ", task.id.ToString(),
+                   " was not ready when the run ended, so its exports are missing"));
+}
+
+std::optional<ChildExit> Launcher::AwaitEnd(const Task& task, absl::Time end, absl::Time began,
+                                            bool may_start) {
   const bool may_wait = began < end && HasProgram() && task.id.job == Job::kWorker;
-  bool waits = false, was_stopped = false;
+  bool waits = false, is_named = !may_start, was_stopped = false;
   while (true) {
     const absl::Duration left = std::max(end - clock_.Now(), absl::ZeroDuration());
     const std::optional<ChildExit> exit =
@@ -346,10 +380,18 @@ std::optional<ChildExit> Launcher::AwaitEnd(const Task& task, absl::Time end, ab
     if (exit.has_value()) return exit;
     if (!waits && absl::StrContains(words, kRunsAfterRun)) {
       waits = true;
-      end = std::max(end, began + options_.program_timeout);
+      end = may_start ? clock_.Now() + options_.program_timeout
+                      : std::max(end, began + options_.program_timeout);
       options_.progress->Print(absl::StrCat(task.id.ToString(), ": ", words));
     }
-    if (waits && !was_stopped && options_.shutdown->requested()) {
+    if (!waits && !is_named && clock_.Now() >= began + kUsualStart) {
+      is_named = true;
+      options_.progress->Print(absl::StrCat(
+          task.id.ToString(), ": ", ProgramName(options_.run),
+          " is still starting; it is waited for, because the code behind its loop comes after the ",
+          "run; Ctrl-C ends it"));
+    }
+    if ((waits || may_start) && !was_stopped && options_.shutdown->requested()) {
       was_stopped = true;
       end = std::min(end, clock_.Now() + options_.end_timeout);
       for (const Task& other : tasks_) {

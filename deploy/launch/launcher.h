@@ -184,11 +184,19 @@ class Launcher {
   void PassOnRequests();
   // Waits for the other tasks after the chief has ended and kills those that do not end in time.
   // Internal names the killed tasks; killed workers that had no part in the run's end are only
-  // logged.
-  absl::Status EndAll(absl::Duration patience);
+  // logged. If the run has finished, a worker whose compute program is still starting has the time
+  // of any start, since the code behind the program's loop follows.
+  absl::Status EndAll(absl::Duration patience, bool has_finished);
+  // Returns when the compute program of this worker is ready at the latest; else the worker ends.
+  absl::Time StartDeadline(const Task& worker) const;
+  // Prints that the code behind the loop of a worker's compute program has not run, if the task is
+  // a worker with a program.
+  void WarnOfMissedEnd(const Task& task) const;
   // Waits for the end of a task until `end`; for that of a worker longer while it waits for its
-  // compute program, which is then shown. A stop request ends all tasks.
-  std::optional<ChildExit> AwaitEnd(const Task& task, absl::Time end, absl::Time began);
+  // compute program, which is then shown. `may_start`: the program may still start, and is named if
+  // it takes long. A stop request ends all tasks.
+  std::optional<ChildExit> AwaitEnd(const Task& task, absl::Time end, absl::Time began,
+                                    bool may_start);
   size_t WorkersLeft() const;
   // Kills the task; one on another host is asked to end first, and killed a while later.
   void BeginEnd(Task* task) const;

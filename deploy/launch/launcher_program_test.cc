@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -164,6 +165,70 @@ TEST_F(ProgramRunTest, AProgramThatContinuesAfterTheRunIsShownAndWaitedFor) {
             absl::OkStatus());
   EXPECT_EQ(access((directory_ + "/program_ended").c_str(), F_OK), 0);
   EXPECT_EQ(Count("worker/0: train.py continues after the end of the run"), 1u) << printed_;
+}
+
+// A chief that never lists worker/0, since the run is over before its program is ready.
+class ChiefOfALateWorker : public TestChief {
+ public:
+  using TestChief::TestChief;
+  absl::Status GetRunStatus(const v1::GetRunStatusRequest&,
+                            v1::GetRunStatusResponse* response) override {
+    response->add_tasks()->mutable_member()->set_job(v1::JOB_PS);
+    std::ofstream(directory() + "/asked") << "x";
+    return absl::OkStatus();
+  }
+};
+
+class LateProgramTest : public ProgramRunTest {
+ protected:
+  LateProgramTest() {
+    options_.connect = [this](const std::string&) {
+      return NewClient(std::make_unique<ChiefOfALateWorker>(directory_));
+    };
+    options_.end_timeout = absl::Seconds(1);
+  }
+};
+
+TEST_F(LateProgramTest, AProgramThatStillStartsWhenTheRunHasFinishedIsShownAndWaitedFor) {
+  options_.run.mutable_cluster()->set_wait_seconds(60);
+  EXPECT_EQ(Launch("case $task in worker-0) await over; sleep 4; touch $dir/program_ended;;"
+                   " chief-0) await asked; sleep 0.5; touch $dir/over;; *) await over;; esac"),
+            absl::OkStatus());
+  EXPECT_EQ(access((directory_ + "/program_ended").c_str(), F_OK), 0) << printed_;
+  EXPECT_EQ(Count("worker/0: train.py is still starting; it is waited for"), 1u) << printed_;
+  EXPECT_THAT(printed_, Not(HasSubstr("warning")));
+}
+
+TEST_F(LateProgramTest, AProgramThatDoesNotStartInTimeIsKilledAndAWarningNamesIt) {
+  options_.run.mutable_cluster()->set_wait_seconds(3);
+  EXPECT_EQ(Launch("case $task in worker-0) sleep 60;;"
+                   " chief-0) await asked; sleep 0.5; touch $dir/over;; *) await over;; esac"),
+            absl::OkStatus());
+  EXPECT_THAT(printed_, HasSubstr("worker/0 was still starting, or had left the run"));
+  EXPECT_THAT(printed_, HasSubstr("warning: the code behind the loop of train.py did not run in "
+                                  "worker/0, because worker/0 was not ready when the run ended"));
+}
+
+TEST_F(LateProgramTest, AWarningNamesAWorkerThatWasToBeStartedAgainWhenTheRunEnded) {
+  options_.run.mutable_deployment()->set_num_replicas(2);
+  EXPECT_EQ(Launch("case $task in worker-0) [ $starts = 1 ] || touch $dir/again; kill -KILL $$;;"
+                   " chief-0) await again; sleep 1; touch $dir/over;; *) await over;; esac"),
+            absl::OkStatus());
+  EXPECT_THAT(printed_, HasSubstr("warning: the code behind the loop of train.py did not run in "
+                                  "worker/0"));
+  EXPECT_THAT(printed_, Not(HasSubstr("did not run in worker/1")));
+}
+
+TEST_F(LateProgramTest, AProgramThatStillStartsWhenTheRunIsStoppedIsKilledAtOnce) {
+  options_.run.mutable_cluster()->set_wait_seconds(300);
+  const absl::Time began = absl::Now();
+  EXPECT_EQ(Launch("case $task in worker-0) sleep 60;;"
+                   " chief-0) await asked; sleep 0.5; touch $dir/over; exit 143;;"
+                   " *) await over;; esac")
+                .code(),
+            absl::StatusCode::kCancelled);
+  EXPECT_LT(absl::Now() - began, absl::Seconds(30));
+  EXPECT_THAT(printed_, Not(HasSubstr("warning")));
 }
 
 TEST_F(ProgramRunTest, AStopEndsAProgramThatContinuesAfterTheRun) {

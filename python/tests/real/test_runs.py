@@ -263,6 +263,41 @@ def test_the_code_behind_the_loop_may_take_longer_than_a_stop(tmp_path):
     assert not list(programs(run, 0)) + list(programs(run, 1))
 
 
+# Worker 0 is ready only when worker 1 has finished the run, and then for longer than the launcher's usual patience. The
+# launcher's question about the declaration comes before there are logs.
+LATE = """\
+import os, time
+import numpy as np
+import shoal
+worker = shoal.Worker()
+if worker.index == 0 and os.path.isdir(f"{worker.directory}/logs"):
+    end = time.monotonic() + 120
+    while not os.path.exists(f"{worker.directory}/summary.json") and time.monotonic() < end:
+        time.sleep(0.1)
+    time.sleep(5)
+worker.declare([shoal.Variable("w", (4,))], examples=40, optimizer=shoal.SGD(1.0), batch_size=10, epochs=1)
+batches = 0
+for work in worker:
+    batches += 1
+    work.gradients["w"] = np.ones(4)
+    work.done(0.0)
+with open(f"{worker.directory}/done-{worker.index}", "w") as file:
+    file.write(str(batches))
+"""
+
+
+def test_the_code_behind_the_loop_runs_in_a_worker_that_is_ready_after_the_run(tmp_path):
+    path = tmp_path / "late.py"
+    path.write_text(LATE)
+    run = shoal.launch(str(path), ps=2, workers=2, out=str(tmp_path / "run"))
+    assert run.wait(180)["status"] == "finished"
+    output = Path(run.directory, "launch.log").read_text()
+    assert Path(run.directory, "done-0").read_text() == "0", output
+    assert Path(run.directory, "done-1").read_text() != "0", output
+    assert "worker/0: late.py is still starting; it is waited for" in output
+    assert "warning" not in output
+
+
 # A model that takes a while to export.
 LARGE = """\
 import numpy as np
