@@ -154,9 +154,10 @@ class Run:
             return self.last_model_file()
         names = [name for name in self._checkpoints() if os.path.exists(self._model_file_of(name))]
         if not names:
-            raise ProgramError(
-                f"the run in {self.directory} has no model.safetensors; a checkpoint makes one: run.checkpoint()"
-            )
+            reason = "a checkpoint makes one: run.checkpoint()"
+            if summary and summary.get("checkpoint") is None:
+                reason = "summary.json says that the run ended without a checkpoint, and why"
+            raise ProgramError(f"the run in {self.directory} has no model.safetensors; {reason}")
         return self._model_file_of(names[-1])
 
     def last_model_file(self) -> str:

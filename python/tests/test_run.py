@@ -112,7 +112,10 @@ def test_metrics_are_columns(tmp_path):
 
 def test_the_newest_model_file_is_found(tmp_path):
     run = shoal.Run(str(tmp_path))
-    with pytest.raises(shoal.ProgramError, match="has no model.safetensors"):
+    with pytest.raises(shoal.ProgramError, match="has no model.safetensors; a checkpoint makes one"):
+        run.model_file()
+    (tmp_path / "summary.json").write_text('{"status": "failed", "checkpoint": null}')
+    with pytest.raises(shoal.ProgramError, match="has no model.safetensors; .* ended without a checkpoint"):
         run.model_file()
     # Copied checkpoints have any times; a later chief may have begun from an older step.
     for name in ("ckpt-9-2-0000000000000002", "ckpt-10-2-0000000000000001", "ckpt-90-1-0000000000000001", "other"):
