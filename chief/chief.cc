@@ -211,6 +211,12 @@ class Chief::RecordWriter {
   void operator()(const TermInDoubt& /*doubt*/) {
     chief_.OnPublisher([recorder = &recorder_] { return recorder->CheckTerm(); });
   }
+  void operator()(const InitialValuesDiffer& differ) {
+    chief_.OnPublisher([recorder = &recorder_, differ] {
+      recorder->Record(differ);
+      return absl::OkStatus();
+    });
+  }
   void operator()(const SessionNote& note) {
     if (note.is_warning) {
       LOG(WARNING) << note.text;

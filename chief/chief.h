@@ -49,6 +49,10 @@ class SessionRecorder {
   // written.
   virtual void OnNote(const SessionNote& /*note*/) {}
 
+  // Warns of programs whose initial values differ. Called by the thread that writes checkpoints,
+  // since it reads both files.
+  virtual void Record(const InitialValuesDiffer& /*differ*/) {}
+
   // Returns ABORTED if another chief has taken the run over.
   virtual absl::Status CheckTerm() { return absl::OkStatus(); }
 

@@ -9,7 +9,10 @@
 
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "runtime/checkpoint/differing_tensor.h"
+#include "runtime/checkpoint/initial_model.h"
 #include "runtime/observability/metrics_progress.h"
+#include "runtime/process/program_words.h"
 #include "runtime/variables/metric_messages.h"
 
 namespace shoal {
@@ -200,6 +203,20 @@ void RunRecorder::OnNote(const SessionNote& note) {
   if (note.kind == SessionNote::Kind::kSkip && options_.progress != nullptr) {
     options_.progress->Print(absl::StrCat("warning: ", note.text));
   }
+}
+
+void RunRecorder::Record(const InitialValuesDiffer& differ) {
+  // The files are gone once the run has a checkpoint.
+  const std::string variable = FindDifferingTensor(
+      *options_.file_system, InitialValuesPath(options_.directory, differ.in_use),
+      InitialValuesPath(options_.directory, differ.given));
+  const std::string text =
+      absl::StrCat(kInitialValuesOf, differ.worker, " differ from those in use",
+                   variable.empty() ? "" : absl::StrCat(" (", variable, ")"),
+                   ": the program's random numbers differ between workers; give all workers the "
+                   "same seed");
+  LOG(WARNING) << text;
+  history_.AddEvent(text, /*is_trouble=*/true, /*subject=*/"");
 }
 
 absl::Status RunRecorder::OnCheckpointFailed(const CutGivenUp& cut) {

@@ -76,6 +76,7 @@ class RunRecorder : public SessionRecorder {
   absl::Status OnCheckpointFailed(const CutGivenUp& cut) override;
   absl::Status DiscardAbove(uint64_t step) override;
   void OnNote(const SessionNote& note) override;
+  void Record(const InitialValuesDiffer& differ) override;
   absl::Status CheckTerm() override { return options_.may_write(); }
 
   void Describe(v1::GetRunStatusResponse* run) const override;

@@ -13,6 +13,8 @@
 #include "gtest/gtest.h"
 
 #include "base/fake_clock.h"
+#include "runtime/checkpoint/initial_model.h"
+#include "runtime/checkpoint/safetensors.h"
 #include "runtime/observability/metric_page.h"
 #include "runtime/observability/metrics_file.h"
 #include "runtime/observability/progress.h"
@@ -194,6 +196,31 @@ TEST_F(RunRecorderTest, ASkippedBatchIsShownWhenItIsSkipped) {
   note.kind = SessionNote::Kind::kSkip;
   recorder_->OnNote(note);
   EXPECT_THAT(printed_, HasSubstr("warning: batch 3 of epoch 0 is skipped: a loss\n"));
+}
+
+TEST_F(RunRecorderTest, TheWarningOfOtherInitialValuesNamesTheVariableAsLongAsTheFilesAreThere) {
+  const auto newest_event = [this](const InitialValuesDiffer& differ) {
+    recorder_->Record(differ);
+    RunPage page;
+    recorder_->history().Describe(&page);
+    return page.events.empty() ? "" : page.events[0].text;
+  };
+  ASSERT_TRUE(files_->MakeDirectory(directory_ + "/initial").ok());
+  SafetensorsHeader header;
+  header.tensors.push_back({"a.weight", "F32", {1}, 0, 4});
+  for (const uint64_t values : {7, 8}) {
+    const std::string data(4, static_cast<char>(values));
+    ASSERT_TRUE(WriteAtomically(*files_, InitialValuesPath(directory_, values),
+                                EncodeSafetensorsHeader(header) + data)
+                    .ok());
+  }
+  EXPECT_EQ(newest_event({1, 8, 7}),
+            "the initial values of worker/1 differ from those in use (a.weight): the program's "
+            "random numbers differ between workers; give all workers the same seed");
+  ASSERT_TRUE(RemoveInitialValues(*files_, directory_).ok());
+  EXPECT_EQ(newest_event({2, 8, 7}),
+            "the initial values of worker/2 differ from those in use: the program's random numbers "
+            "differ between workers; give all workers the same seed");
 }
 
 TEST_F(RunRecorderTest, MetricsAreRecordedByName) {

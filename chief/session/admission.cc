@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 
 #include "base/status_macros.h"
+#include "chief/session/session_records.h"
 #include "runtime/config/run_config.h"
 #include "runtime/process/protocol_version.h"
 #include "runtime/rpc/receiver_rules.h"
@@ -192,8 +193,14 @@ absl::Status Admission::CheckModelOrPlan(const v1::RegisterTaskRequest& request)
   return absl::OkStatus();
 }
 
-void Admission::TakeInitialValues(uint64_t values) {
-  if (context_.model->initial_values() == 0) context_.model->set_initial_values(values);
+void Admission::TakeInitialValues(uint32_t worker, uint64_t values) {
+  const SessionOptions& options = context_.options;
+  const uint64_t in_use = context_.model->initial_values();
+  if (in_use == 0) context_.model->set_initial_values(values);
+  if (in_use == 0 || values == 0 || values == in_use) return;
+  if (options.manifest.has_value() || !options.run.init_from().empty()) return;
+  if (!differing_workers_.insert(worker).second) return;
+  context_.log.Add(InitialValuesDiffer{worker, values, in_use});
 }
 
 absl::Status Admission::RefuseWorker(uint32_t index, const absl::Status& why) {

@@ -39,8 +39,9 @@ class Admission {
   // Gives the task its place. ALREADY_EXISTS: another process holds it.
   absl::StatusOr<Place> TakePlace(absl::Time now, const v1::RegisterTaskRequest& request);
   // Sets the fingerprint of the run's initial values, which are those of the first worker that
-  // takes a place.
-  void TakeInitialValues(uint64_t values);
+  // takes a place. Records the first time that a worker gives others, unless the run begins with a
+  // checkpoint or another model.
+  void TakeInitialValues(uint32_t worker, uint64_t values);
 
   // Checks the sender of a call and renews its lease. Errors are those of chief_service.proto.
   absl::Status CheckIdentity(absl::Time now, const v1::Identity& identity);
@@ -66,6 +67,7 @@ class Admission {
   Roster& roster_;
   IssuedIncarnations issued_;
   std::set<uint32_t> refused_workers_;
+  std::set<uint32_t> differing_workers_;  // Those that gave other initial values.
   std::string last_refusal_;
   absl::Time term_doubted_ = absl::InfinitePast();
 };

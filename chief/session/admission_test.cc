@@ -6,9 +6,11 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "chief/session/session_records.h"
 #include "chief/session/training_session_testing.h"
 #include "runtime/process/protocol_version.h"
 
@@ -18,6 +20,8 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 using AdmissionTest = TrainingSessionTest;
 
@@ -325,6 +329,50 @@ TEST_F(ResumedSessionTest, AWaitForWorkersNamesTheReasonOfARefusal) {
   EXPECT_THAT(refused.message(), HasSubstr("give this model another --out"));
   PassTime(310, {});
   EXPECT_THAT(session_->failure().message(), HasSubstr("(worker/1 was refused: --out: "));
+}
+
+class InitialValuesTest : public ResumedSessionTest {
+ protected:
+  // Registers a worker whose program gives these initial values. Returns what is recorded of it.
+  std::vector<InitialValuesDiffer> RegisterWith(uint64_t values, uint32_t worker) {
+    if (tasks_.count({v1::JOB_WORKER, worker}) > 0) {
+      session_->Disconnect(now_, IdentityOf(v1::JOB_WORKER, worker));
+    }
+    initial_values_ = values - worker;
+    Register(v1::JOB_WORKER, worker, absl::StrCat(values, " and ", ++registrations_));
+    std::vector<InitialValuesDiffer> found;
+    for (const SessionRecord& record : session_->TakeRecords()) {
+      if (const auto* differ = std::get_if<InitialValuesDiffer>(&record)) found.push_back(*differ);
+    }
+    return found;
+  }
+
+ private:
+  int registrations_ = 0;
+};
+
+TEST_F(InitialValuesTest, OthersThanThoseInUseAreRecordedOncePerWorker) {
+  session_ = std::make_unique<TrainingSession>(DefaultOptions());
+  EXPECT_THAT(RegisterWith(7, 1), IsEmpty());
+  const std::vector<InitialValuesDiffer> differ = RegisterWith(8, 0);
+  ASSERT_THAT(differ, SizeIs(1));
+  EXPECT_EQ(differ[0].worker, 0u);
+  EXPECT_EQ(differ[0].given, 8u);
+  EXPECT_EQ(differ[0].in_use, 7u);
+  EXPECT_THAT(RegisterWith(9, 0), IsEmpty()) << "it was recorded";
+  EXPECT_THAT(RegisterWith(7, 1), IsEmpty()) << "it is equal";
+  EXPECT_THAT(RegisterWith(8, 1), SizeIs(1)) << "a new process of the first worker counts too";
+}
+
+TEST_F(InitialValuesTest, ARunThatDoesNotBeginWithThemRecordsNothing) {
+  EXPECT_THAT(RegisterWith(7, 0), IsEmpty());
+  EXPECT_THAT(RegisterWith(8, 1), IsEmpty()) << "it resumes";
+  TrainingSession::Options options = DefaultOptions();
+  options.run.set_init_from("/runs/a/checkpoints/1");
+  tasks_.clear();
+  session_ = std::make_unique<TrainingSession>(options);
+  EXPECT_THAT(RegisterWith(7, 0), IsEmpty());
+  EXPECT_THAT(RegisterWith(8, 1), IsEmpty());
 }
 
 }  // namespace

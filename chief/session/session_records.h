@@ -82,9 +82,16 @@ struct SessionNote {
 // A task has named a later term than the chief's: the driver reads the run's file TERM, and calls
 // Fence if another chief has taken the run over.
 struct TermInDoubt {};
+// The program of a worker gave other initial values than those that the run begins with. Both are
+// fingerprints, which name the files of the values (InitialValuesPath).
+struct InitialValuesDiffer {
+  uint32_t worker = 0;
+  uint64_t given = 0;
+  uint64_t in_use = 0;
+};
 using SessionRecord =
     std::variant<StepLine, CheckpointsVoid, RolledBack, ManifestToWrite, CutGivenUp, ModelExport,
-                 TrainingStarts, SessionNote, TermInDoubt>;
+                 TrainingStarts, SessionNote, TermInDoubt, InitialValuesDiffer>;
 
 // A command to one ps. The driver sends it to `address`, once, with a deadline, and passes the
 // answer to TrainingSession::OnAnswer; a command that was not answered is issued again.

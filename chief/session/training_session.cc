@@ -59,7 +59,7 @@ absl::StatusOr<v1::RegisterTaskResponse> TrainingSession::Register(
     RETURN_IF_ERROR(admission_.CheckModelOrPlan(request));
     if (!had_plan) RETURN_IF_ERROR(rollout_.OnPlan());
     if (request.only_check()) return v1::RegisterTaskResponse();
-    admission_.TakeInitialValues(request.model().initial_values());
+    admission_.TakeInitialValues(task.index, request.model().initial_values());
   }
   ASSIGN_OR_RETURN(const Admission::Place place, admission_.TakePlace(now, request));
   if (task.job == Job::kPs) {

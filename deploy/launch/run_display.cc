@@ -13,6 +13,7 @@
 #include "runtime/observability/progress.h"
 #include "runtime/observability/summary.h"
 #include "runtime/plan/step_plan.h"
+#include "runtime/process/program_words.h"
 
 namespace shoal {
 namespace {
@@ -44,6 +45,7 @@ std::string DescribeActivity(const v1::RunState& state) {
 RunDisplay::RunDisplay(Options options)
     : options_(std::move(options)),
       metrics_(options_.file_system, absl::StrCat(options_.run->out(), "/metrics.jsonl")),
+      chief_log_(options_.file_system, options_.chief_log),
       step_before_(metrics_.last_step()) {}
 
 void RunDisplay::Show(const std::optional<v1::GetRunStatusResponse>& status) {
@@ -56,6 +58,7 @@ void RunDisplay::Show(const std::optional<v1::GetRunStatusResponse>& status) {
     ShowFailedCheckpoints(*status);
     ShowMetricWarnings(status->metric_warning());
   }
+  ShowInitialValues();
   const MetricsTail::News news = metrics_.Read();
   if (news.cut_back) progress->GoBackTo(news.last_step);
   for (const StepMetrics& line : news.lines) ShowStep(line, progress);
@@ -72,6 +75,7 @@ void RunDisplay::Show(const std::optional<v1::GetRunStatusResponse>& status) {
 }
 
 void RunDisplay::ShowSummary(const std::string& before) {
+  ShowInitialValues();
   const absl::StatusOr<Summary> summary = ReadSummary(options_.file_system, options_.run->out());
   if (!summary.ok() || SummaryJson(*summary) == before) return;
   if (summary->metric_warning.has_value()) ShowMetricWarnings(*summary->metric_warning);
@@ -118,6 +122,14 @@ void RunDisplay::ShowFailedCheckpoints(const v1::GetRunStatusResponse& status) {
     checkpoint_failure_ = status.last_failure();
   }
   failed_checkpoints_ = status.failed_checkpoints();
+}
+
+void RunDisplay::ShowInitialValues() {
+  for (const std::string& line : chief_log_.Read(/*is_over=*/false)) {
+    const size_t at = line.find(absl::StrCat("] ", kInitialValuesOf));
+    if (at == std::string::npos) continue;
+    options_.progress->Print(absl::StrCat("warning: ", line.substr(at + 2)));
+  }
 }
 
 void RunDisplay::ShowMemory(const v1::GetRunStatusResponse& status) {

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,9 +39,10 @@ class RunDisplayTest : public ::testing::Test {
     return options;
   }
 
-  RunDisplay NewDisplay(const std::string& newest_checkpoint = "") {
-    return RunDisplay(RunDisplay::Options{&run_, files_.get(), &reporter_, newest_checkpoint,
-                                          "/run/logs/chief-0.log"});
+  RunDisplay NewDisplay(const std::string& newest_checkpoint = "",
+                        const std::string& chief_log = "/run/logs/chief-0.log") {
+    return RunDisplay(
+        RunDisplay::Options{&run_, files_.get(), &reporter_, newest_checkpoint, chief_log});
   }
 
   // Returns what is shown for the status.
@@ -153,6 +155,23 @@ TEST_F(RunDisplayTest, ShowsEachMetricWarningOnce) {
   EXPECT_THAT(shown_, IsEmpty());
   display.ShowSummary("");
   EXPECT_EQ(shown_, "auc is not finite since step 5\n");
+}
+
+TEST_F(RunDisplayTest, ShowsTheChiefsNewWarningsOfInitialValuesThatDiffer) {
+  const std::string path = run_.out() + "/chief-0.log";
+  std::ofstream log(path);
+  const std::string head = "W 10:00:00.000 chief/0 run_recorder.cc:1] ";
+  log << head << "the initial values of worker/2 differ, in an earlier start\n" << std::flush;
+  RunDisplay display = NewDisplay("", path);
+  log << "I 10:00:01.000 chief/0 chief.cc:1] worker/1 registered\n"
+      << head << "the initial values of worker/1 differ from those in use (w)\n"
+      << std::flush;
+  EXPECT_EQ(Show(&display),
+            "warning: the initial values of worker/1 differ from those in use (w)\n");
+  EXPECT_THAT(Show(&display), IsEmpty());
+  log << head << "the initial values of worker/3 differ\n" << std::flush;
+  display.ShowSummary("");
+  EXPECT_EQ(shown_, "warning: the initial values of worker/3 differ\n");
 }
 
 TEST_F(RunDisplayTest, WarnsOnceOfMemory) {
