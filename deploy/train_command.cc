@@ -16,6 +16,7 @@
 #include "base/file_system.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "deploy/ignored_settings.h"
 #include "deploy/launch/break_off.h"
 #include "deploy/launch/held_run_directory.h"
 #include "deploy/launch/launcher.h"
@@ -74,6 +75,8 @@ struct TrainFlags {
   std::unique_ptr<TaskPlaces> places;  // Null: this machine.
   // The declaration of the run's compute program, if it has one.
   std::optional<v1::WorkerProgram> asked;
+  bool follows_program = false;   // It has one, and the run does not resume by its own run file.
+  std::string ignored;            // The line of FindIgnoredSettings.
   std::string newest_checkpoint;  // PreflightCheck's.
   std::atomic<int> checkpoints_wanted = 0;
 };
@@ -246,6 +249,11 @@ absl::Status TrainChecked(const TrainRoles& roles, const TaskOptions& options,
   const std::string summary_before = SummaryText(files, run.out());
   RETURN_IF_ERROR(directory->Prepare(run));
   for (const std::string& note : notes) options.progress->Print(note);
+  if (!flags.ignored.empty()) options.progress->Print(flags.ignored);
+  if (flags.follows_program) {
+    const absl::Status kept = KeepDeclaredSettings(files, run, flags.asked->settings());
+    if (!kept.ok()) LOG(WARNING) << "program.textproto could not be written: " << kept;
+  }
   LastShown shown;
   absl::Status status;
   if (flags.places != nullptr) status = flags.places->Prepare(files, *options.shutdown);
@@ -283,6 +291,7 @@ absl::Status Train(const TrainRoles& roles, const v1::RunConfig& wanted,
                          /*runs_here=*/!roles.place, flags->asked ? &*flags->asked : nullptr));
   if (check.finished) {
     RETURN_IF_ERROR(CheckMaxSteps(file_system.get(), wanted));
+    if (!flags->ignored.empty()) std::fprintf(stderr, "%s\n", flags->ignored.c_str());
     PrintFinished(file_system.get(), wanted, flags->command);
     return absl::OkStatus();
   }
@@ -346,6 +355,14 @@ absl::StatusOr<v1::RunConfig> ResolveHere(const TrainRoles& roles, const Command
     complete.run = WithSettings(line.run, flags->asked->settings());
   }
   ASSIGN_OR_RETURN(v1::RunConfig run, ResolveTrainRun(complete, directory, absl::Now(), getpid()));
+  if (flags->asked.has_value()) {
+    const std::unique_ptr<FileSystem> file_system = NewPosixFileSystem();
+    flags->follows_program = !IsOwnRunFile(line.task.run_file, run);
+    if (!flags->follows_program) {
+      flags->ignored = FindIgnoredSettings(file_system.get(), run, flags->asked->settings(),
+                                           {flags->command, static_cast<bool>(roles.place)});
+    }
+  }
   if (roles.place) {
     ASSIGN_OR_RETURN(flags->places, roles.place(line.task, run, directory));
   }

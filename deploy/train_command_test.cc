@@ -126,6 +126,36 @@ TEST_F(TrainCommandTest, AComputeProgramIsAskedBeforeTheRunIsChecked) {
   EXPECT_EQ(TrainMain(roles_, {"--program=/a/train.py", "--out=" + out_, "--", "-v"}), 78);
 }
 
+TEST_F(TrainCommandTest, EditsOfAProgramThatTheRunsOwnRunFileOverrulesAreNamed) {
+  uint32_t batch_size = 64;
+  roles_.ask_program = [&batch_size](const v1::RunConfig&) -> absl::StatusOr<v1::WorkerProgram> {
+    v1::WorkerProgram program;
+    program.mutable_settings()->set_num_epochs(4);
+    program.mutable_settings()->set_batch_size(batch_size);
+    return program;
+  };
+  const auto start = [this](const std::vector<std::string>& args) {
+    ::testing::internal::CaptureStderr();
+    EXPECT_EQ(TrainMain(roles_, args), 0);
+    return ::testing::internal::GetCapturedStderr();
+  };
+  const std::vector<std::string> first = {"--program=/a/train.py", "--num_ps_tasks=0",
+                                          "--num_epochs=2", "--out=" + out_};
+  const std::string resume = "--run=" + out_ + "/run.textproto";
+  start(first);
+  EXPECT_THAT(start({resume}), Not(HasSubstr("declares")));
+  batch_size = 32;
+  const std::string edited = "warning: train.py declares batch_size 32; ";
+  EXPECT_THAT(start({resume}), HasSubstr(edited));
+  EXPECT_THAT(start({resume}), HasSubstr(edited)) << "at each start";
+  EXPECT_THAT(start({resume, "--batch_size=32"}), Not(HasSubstr("declares")));
+  EXPECT_THAT(start(first), Not(HasSubstr("declares")));
+  EXPECT_THAT(start({resume}), Not(HasSubstr("declares")));
+  batch_size = 16;
+  finished_ = true;
+  EXPECT_THAT(start({resume}), HasSubstr("warning: train.py declares batch_size 16; "));
+}
+
 TEST_F(TrainCommandTest, OneProcessLeavesItsFilesAndPrintsItsResult) {
   ::testing::internal::CaptureStdout();
   EXPECT_EQ(Train(), 0);
