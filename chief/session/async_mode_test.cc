@@ -119,6 +119,29 @@ TEST_F(AsyncRunTest, ANonFiniteBatchIsSkipped) {
   EXPECT_THAT(manifest_.skipped(), SizeIs(1));
 }
 
+class LongAsyncRunTest : public AsyncRunTest {
+ protected:
+  LongAsyncRunTest() : AsyncRunTest(/*save_every=*/100, /*num_epochs=*/6) {}
+};
+
+TEST_F(LongAsyncRunTest, TheEndAfterBatchesThatAreNotFiniteSaysThatTheirNumberIsALimit) {
+  Start();
+  for (uint32_t n = 0; n < 20; ++n) {
+    const v1::LeaseBatchesResponse lease = Lease({});
+    ASSERT_EQ(lease.leases_size(), 1);
+    v1::ReportBadBatchRequest bad;
+    FillIdentity(v1::JOB_WORKER, 0, bad.mutable_identity());
+    *bad.mutable_batch() = lease.leases(0).batch();
+    bad.set_reason(v1::ReportBadBatchRequest::REASON_NON_FINITE);
+    ASSERT_TRUE(session_->ReportBadBatch(now_, bad).ok());
+  }
+  Settle();
+  EXPECT_EQ(std::string(session_->failure().message())
+                .rfind("the limit of 20 batches in a row that are not finite is reached: ", 0),
+            0u)
+      << session_->failure();
+}
+
 TEST_F(AsyncRunTest, PsAreNotifiedOfASkipUntilTheyHaveAcknowledgedIt) {
   Start();
   ignores_decisions_ = true;

@@ -116,7 +116,7 @@ std::string BadBatches::Decide() {
   const bool rollback = decisions_.Decide();
   Publish();
   if (decisions_.changes() != changes) EndIfDiverging(decisions_.skipped());
-  return rollback ? "a bad batch had reached some slices; it is skipped now" : "";
+  return rollback ? "a batch that is skipped for good had been applied in part" : "";
 }
 
 void BadBatches::OnPlan() {
@@ -155,8 +155,8 @@ void BadBatches::Publish() {
 void BadBatches::EndIfDiverging(const std::map<BatchKey, std::string>& skipped) {
   if (MostSkippedInARow(skipped) < kMostSkipsInARow) return;
   context_.EndAfterCheckpoint(absl::StrFormat(
-      "%d batches in a row are not finite: training diverges, or the data have values that are not "
-      "finite; lower --learning_rate, clip gradients, or check the data",
+      "the limit of %d batches in a row that are not finite is reached: training diverges, or the "
+      "data have values that are not finite; lower --learning_rate, clip gradients, or check the data",
       kMostSkipsInARow));
 }
 
