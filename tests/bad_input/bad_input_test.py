@@ -143,7 +143,8 @@ def flag_cases():
         (["eval", "--out=/etc"], CONFIG, "--out: /etc holds no run: it has no run.textproto; name"),
         (["eval", "/etc"], CONFIG, "--out: /etc holds no run: it has no run.textproto; name"),
         (["export", "/etc"], CONFIG, "--out: /etc holds no run: it has no run.textproto; name"),
-        (["eval", "/etc", "--out=/"], FLAGS, "/etc: is not a flag; write --out=DIR"),
+        (["eval", "/etc", "--out=/"], FLAGS, "/etc: is not a flag; the run's directory is / already"),
+        (["export", "clicks", "rows"], FLAGS, "rows: is not a flag; the run's directory is clicks already"),
         (["train", "--run=/etc"], FLAGS, "--run: /etc is a directory; name a run file in it"),
         (["train", f"--run={SHOAL}"], FLAGS, f"--run: {SHOAL} is not text; name a run file"),
         ([*train, "--set=model.layer[0].dense.units=3"], FLAGS,
@@ -432,6 +433,11 @@ def predict_cases(scratch):
         "low_bytes.npy": npy("|u1", (7, 20, 28), bytes(7 * 560)),
         "bytes.npy": npy("|u1", (7, 28, 28), b"\xff" * 7 * 784), "plain.csv": b"1,2\n3,4\n"})
     predict = ["predict", f"--out={out}"]
+    colours = write_tree(scratch / "colours", {f"train/{name}/{i}.png": png(channels=3) for name in "ab" for i in range(8)})
+    colour = scratch / "colour"
+    shoal("train", "--model=softmax_regression", "--num_epochs=1", "--batch_size=4", *LOCAL, colours, f"--out={colour}",
+          "--set=data.image.height=8", "--set=data.image.width=8")
+    (inputs / "one.npy").write_bytes(npy("|u1", (3, 4, 4), bytes(48)))
 
     def misfit(name, shape, remedy):
         return ([*predict, f"--input={inputs}/{name}"], CONFIG,
@@ -454,6 +460,9 @@ def predict_cases(scratch):
         misfit("rgb.npy", "[7,28,28,3]", "give examples of that shape"),
         ([*misfit("flat.npy", "", "")[0], "--set=data.image.mean=0.5"], CONFIG,
          "flat.npy is read as [7,784], but the run's examples are [n,1,28,28]; save x.reshape(-1,1,28,28)"),
+        (["predict", f"--out={colour}", f"--input={inputs}/one.npy"], CONFIG,
+         "one.npy has [3,4,4] and is read as [3,1,8,8], but the run's examples are [n,3,8,8]; give images with 3 channels, "
+         "[n,height,width,3]"),
         (["predict", f"--out={kept}", f"--input={inputs}/low_bytes.npy"], CONFIG,
          "low_bytes.npy is read as [7,1,20,28], which does not fit the run (model: the run file's has variable"),
         ([*predict, f"--input={inputs}/integers.npy"], DATA_ERROR, "integers.npy: is <i8 [1,1,28,28]; it must be float32"),

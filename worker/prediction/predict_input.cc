@@ -65,22 +65,32 @@ std::vector<int64_t> WithoutOnes(std::vector<int64_t> dims) {
   return dims;
 }
 
-std::string Reshaping(const std::string& file, int64_t size, const std::vector<int64_t>& has,
-                      const std::vector<int64_t>& wanted) {
+int64_t Product(const std::vector<int64_t>& dims) {
+  return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
+}
+
+bool AreImages(const std::vector<int64_t>& dims) {
+  return dims.size() == 3 && (dims[0] == 1 || dims[0] == 3);
+}
+
+std::string Reshaping(const std::string& file, bool is_resized, int64_t size,
+                      const std::vector<int64_t>& has, const std::vector<int64_t>& wanted) {
   const std::string shape = absl::StrJoin(wanted, ",");
   if (IsTableName(file)) return "give a .npy array of that shape";
-  if (!absl::EndsWith(file, ".npy")) return "give examples of that shape";
   std::vector<int64_t> all = {size};
   all.insert(all.end(), has.begin(), has.end());
-  const bool is_flat =
-      has.size() == 1 &&
-      has[0] == std::accumulate(wanted.begin(), wanted.end(), int64_t{1}, std::multiplies<>());
-  if (is_flat || WithoutOnes(has) == WithoutOnes(wanted) ||
-      WithoutOnes(all) == WithoutOnes(wanted)) {
+  const bool is_array = absl::EndsWith(file, ".npy") && !is_resized;
+  const bool is_flat = has.size() == 1 && has[0] == Product(wanted);
+  if (is_array && (is_flat || WithoutOnes(has) == WithoutOnes(wanted) ||
+                   WithoutOnes(all) == WithoutOnes(wanted))) {
     return absl::StrCat("save x.reshape(-1,", shape, ")");
   }
-  if (has.size() == 3 && std::vector<int64_t>{has[2], has[0], has[1]} == wanted) {
+  if (is_array && has.size() == 3 && std::vector<int64_t>{has[2], has[0], has[1]} == wanted) {
     return "save numpy.ascontiguousarray(x.transpose(0,3,1,2))";
+  }
+  if (AreImages(has) && AreImages(wanted) && has[0] != wanted[0]) {
+    return wanted[0] == 1 ? "give grey images, [n,height,width]"
+                          : "give images with 3 channels, [n,height,width,3]";
   }
   return "give examples of that shape";
 }
@@ -243,8 +253,16 @@ absl::Status ExplainMisfit(const v1::DataConfig& config, const std::string& file
   }
   const absl::Span<const int64_t> dims = data.fields()[0].example.shape.dims();
   const std::vector<int64_t> has(dims.begin(), dims.end());
-  const std::string read = absl::StrCat("--input: ", file, " is read as [", data.size(), ",",
-                                        absl::StrJoin(has, ","), "]");
+  std::vector<int64_t> in_file;
+  if (absl::EndsWith(file, ".npy")) {
+    const absl::StatusOr<NpyArray> array = ReadNpyFile(file);
+    if (array.ok()) in_file = array->dims;
+  }
+  const bool is_resized = !in_file.empty() && Product(in_file) != data.size() * Product(has);
+  const std::string read =
+      absl::StrCat("--input: ", file,
+                   is_resized ? absl::StrCat(" has [", absl::StrJoin(in_file, ","), "] and") : "",
+                   " is read as [", data.size(), ",", absl::StrJoin(has, ","), "]");
   const absl::StatusOr<std::vector<int64_t>> wanted = ShapeOfRunExamples(config);
   if (!wanted.ok()) {
     const absl::string_view message =
@@ -254,9 +272,9 @@ absl::Status ExplainMisfit(const v1::DataConfig& config, const std::string& file
                      "); give examples of the shape that it was trained with"));
   }
   if (*wanted == has) return status;
-  return absl::FailedPreconditionError(absl::StrCat(read, ", but the run's examples are [n,",
-                                                    absl::StrJoin(*wanted, ","), "]; ",
-                                                    Reshaping(file, data.size(), has, *wanted)));
+  return absl::FailedPreconditionError(
+      absl::StrCat(read, ", but the run's examples are [n,", absl::StrJoin(*wanted, ","), "]; ",
+                   Reshaping(file, is_resized, data.size(), has, *wanted)));
 }
 
 std::string NamesWithShapes(const std::vector<FieldSpec>& fields) {
