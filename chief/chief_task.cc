@@ -314,7 +314,9 @@ void ChiefTask::Collect(MetricPage* page) const {
 std::optional<RunPage> ChiefTask::DescribeRun() const {
   v1::GetRunStatusResponse run;
   chief_->GetRunStatus(v1::GetRunStatusRequest(), &run).IgnoreError();
-  return shoal::DescribeRun(options_.run, run, recorder_->history(), options_.clock->Now());
+  RunPage page = shoal::DescribeRun(options_.run, run, recorder_->history(), options_.clock->Now());
+  page.mean_examples_per_second = recorder_->summary().examples_per_second.value_or(0);
+  return page;
 }
 
 void ChiefTask::WriteReport() const {

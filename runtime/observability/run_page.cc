@@ -140,7 +140,10 @@ std::string Notice(const RunPage& page) {
 }
 
 std::string TimeLeft(const RunPage& page) {
-  if (IsOver(page.state)) return absl::StrCat(ClockTime(page.uptime_seconds), " in all");
+  // An earlier start of the run has taken time that this chief does not know.
+  if (IsOver(page.state)) {
+    return absl::StrCat("ended ", ClockTime(page.uptime_seconds), " after its last start");
+  }
   // The rate of the last seconds is far off around an evaluation.
   const double rate =
       page.mean_steps_per_second > 0 ? page.mean_steps_per_second : page.steps_per_second;
@@ -180,15 +183,15 @@ std::string Figures(const RunPage& page) {
   const auto add_number = [&add](absl::string_view name, const std::optional<double>& value) {
     add(name, value.has_value() && std::isfinite(*value) ? absl::StrFormat("%.4f", *value) : "");
   };
-  add_number("training loss", page.loss);
-  if (page.accuracy.has_value()) add_number("training accuracy", page.accuracy);
+  add_number("training loss, last step", page.loss);
+  if (page.accuracy.has_value()) add_number("training accuracy, last step", page.accuracy);
   add_number("test loss", page.test_loss);
   if (page.accuracy.has_value() || page.test_accuracy.has_value()) {
     add_number("test accuracy", page.test_accuracy);
   }
   for (const RunPage::Metric& metric : page.named) {
     const std::string name = EscapeHtml(metric.name);
-    add_number(absl::StrCat("training ", name), metric.value);
+    add_number(absl::StrCat("training ", name, ", last step"), metric.value);
     if (metric.test_value.has_value()) {
       add_number(absl::StrCat("test ", name), metric.test_value);
     }
@@ -196,9 +199,13 @@ std::string Figures(const RunPage& page) {
   const auto rate = [](double value, int digits) {
     return value > 0 ? absl::StrFormat("%.*f", digits, value) : std::string();
   };
-  add("examples/s", rate(page.examples_per_second, 0));
-  add("steps/s", rate(page.steps_per_second, 1));
-  if (!IsOver(page.state)) add("running for", ClockTime(page.uptime_seconds));
+  if (IsOver(page.state)) {
+    add("examples/s since the last start", rate(page.mean_examples_per_second, 0));
+  } else {
+    add("examples/s now", rate(page.examples_per_second, 0));
+    add("steps/s now", rate(page.steps_per_second, 1));
+    add("since the last start", ClockTime(page.uptime_seconds));
+  }
   return absl::StrCat(html, "</dl>\n");
 }
 

@@ -90,9 +90,12 @@ struct RunPage {
   uint32_t num_epochs = 0;           // 0: unknown
   double steps_per_second = 0;       // The rate of the last seconds; 0: there was no step.
   double mean_steps_per_second = 0;  // The mean since training began.
-  double examples_per_second = 0;
-  double uptime_seconds = 0;
-  std::optional<double> loss, accuracy, test_loss, test_accuracy;
+  double examples_per_second = 0;    // The rate of the last seconds.
+  // The mean since training began in this chief's process, as in summary.json.
+  double mean_examples_per_second = 0;
+  double uptime_seconds = 0;  // The age of this chief's process: the time since the last start.
+  std::optional<double> loss, accuracy;  // The last step's.
+  std::optional<double> test_loss, test_accuracy;
   absl::Time now;
   std::vector<std::pair<std::string, std::string>> settings;
   std::vector<Task> tasks;

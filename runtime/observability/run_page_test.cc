@@ -73,7 +73,8 @@ TEST(RunPageTest, ShowsProgressAndTimeLeft) {
   RunPage slower = Training();
   slower.mean_steps_per_second = 2;
   EXPECT_THAT(RunPageHtml(slower), HasSubstr("about 00:50 left"));
-  EXPECT_THAT(html, HasSubstr("<dt>training loss</dt><dd>0.2500</dd>"));
+  EXPECT_THAT(html, HasSubstr("<dt>training loss, last step</dt><dd>0.2500</dd>"));
+  EXPECT_THAT(html, HasSubstr("<dt>examples/s now</dt>"));
   EXPECT_THAT(html, HasSubstr("aria-valuenow=\"300\""));
 }
 
@@ -142,9 +143,9 @@ TEST(RunPageTest, MetricsHaveNumbersAndCharts) {
   page.named = {{"val/f1", 0.25, 0.75, {{1, 0.5}, {2, 0.25}}, {{2, 0.75}}},
                 {"rare", std::nullopt, std::nullopt, {}, {}}};
   const std::string html = RunPageHtml(page);
-  EXPECT_THAT(html, HasSubstr("<dt>training val/f1</dt><dd>0.2500</dd>"));
+  EXPECT_THAT(html, HasSubstr("<dt>training val/f1, last step</dt><dd>0.2500</dd>"));
   EXPECT_THAT(html, HasSubstr("<dt>test val/f1</dt><dd>0.7500</dd>"));
-  EXPECT_THAT(html, HasSubstr("<dt>training rare</dt><dd>–</dd>"));
+  EXPECT_THAT(html, HasSubstr("<dt>training rare, last step</dt><dd>–</dd>"));
   EXPECT_THAT(html, HasSubstr("<h3>val/f1</h3>"));
   EXPECT_EQ(Times(html, "<figure"), Times(without, "<figure") + 2);
 }
@@ -248,7 +249,17 @@ TEST(RunPageTest, AFinishedRunAsksNothingMore) {
   EXPECT_THAT(html, HasSubstr("<main data-over=\"1\">"));
   EXPECT_THAT(html, Not(HasSubstr("http-equiv=\"refresh\"")));
   EXPECT_THAT(html, HasSubstr("0.8664"));
-  EXPECT_THAT(html, HasSubstr("01:15 in all"));
+  EXPECT_THAT(html, HasSubstr("ended 01:15 after its last start"));
+}
+
+TEST(RunPageTest, AFinishedRunHasTheRateOfTheConsole) {
+  RunPage page = Training();
+  page.state = RunPage::State::kFinished;
+  page.examples_per_second = 5;  // The last seconds have the last evaluation.
+  page.mean_examples_per_second = 4176;
+  const std::string html = RunPageHtml(page);
+  EXPECT_THAT(html, HasSubstr("<dt>examples/s since the last start</dt><dd>4176</dd>"));
+  EXPECT_THAT(html, Not(HasSubstr("/s now")));
 }
 
 TEST(RunPageTest, AFailedRunShowsTheReason) {
@@ -259,7 +270,7 @@ TEST(RunPageTest, AFailedRunShowsTheReason) {
   const std::string html = RunPageHtml(page);
   EXPECT_THAT(html, HasSubstr("✗ failed"));
   EXPECT_THAT(html, HasSubstr("role=\"status\">failed: ps/1 is gone and did not come back</p>"));
-  EXPECT_THAT(html, HasSubstr("<dt>training loss</dt><dd>–</dd>"));
+  EXPECT_THAT(html, HasSubstr("<dt>training loss, last step</dt><dd>–</dd>"));
 }
 
 TEST(RunPageTest, AReportIsReadWithoutAChief) {

@@ -123,7 +123,7 @@ HttpResponse TaskMonitor::Index(const std::string& accept) const {
   }
   HttpResponse response;
   if (!page.has_value()) {
-    response.body = kIndex;
+    response.body = absl::StrCat(StatusLine(), kIndex);
     return response;
   }
   page->program = absl::StrFormat("shoal %s, %s, process %d on %s", options_.version,
@@ -131,6 +131,19 @@ HttpResponse TaskMonitor::Index(const std::string& accept) const {
   response.content_type = "text/html; charset=utf-8";
   response.body = RunPageHtml(*page);  // Takes milliseconds, so it is done without the mutex.
   return response;
+}
+
+std::string TaskMonitor::StatusLine() const {
+  MutexLock lock(&mutex_);
+  std::string text;
+  for (const Role& role : roles_) {
+    if (!text.empty() && role.id.job != Job::kChief) continue;
+    const TaskStatus status = role.source->Status();
+    text = absl::StrCat(status.activity, status.activity.empty() ? "" : ", ", "step ", status.step);
+  }
+  if (text.empty()) text = "starts or ends";
+  return absl::StrCat("run ", options_.run_name, ", ", options_.task.ToString(), ": ", text,
+                      " (/statusz has more)\n\n");
 }
 
 HttpResponse TaskMonitor::Ready() const {

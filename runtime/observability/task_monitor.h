@@ -75,7 +75,7 @@ class TaskMonitor {
   // Answers a request. /healthz returns 200. /readyz returns 200 if every role of the process is
   // ready, otherwise 503 with the reason. /statusz returns text, or JSON with ?format=json.
   // /metrics returns Prometheus' text format. / returns the page of the run if the client accepts
-  // HTML and a chief is shown, otherwise the names of the pages.
+  // HTML and a chief is shown, otherwise a line with activity and step, and the names of the pages.
   HttpResponse Answer(const HttpRequest& request) const;
 
   // Returns the text of /statusz, for logs.
@@ -89,6 +89,8 @@ class TaskMonitor {
 
   HttpResponse Ready() const;
   HttpResponse Index(const std::string& accept) const;
+  // Returns the first line of / for clients that do not accept HTML: activity and step.
+  std::string StatusLine() const;
   std::string StatusJson() const;
   std::string Metrics() const;
   absl::Duration uptime() const;

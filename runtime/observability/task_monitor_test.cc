@@ -106,12 +106,15 @@ TEST_F(TaskMonitorTest, OnlyABrowserGetsThePageOfTheRun) {
   const TaskMonitor::Shown worker(&monitor_, {Job::kWorker, 0}, &worker_);
   const HttpResponse without = monitor_.Answer({"/", "", "text/html"});
   EXPECT_THAT(without.content_type, StartsWith("text/plain"));
+  EXPECT_THAT(without.body, StartsWith("run small, chief/0: step 0 (/statusz has more)\n"));
   EXPECT_THAT(without.body, HasSubstr("/metrics"));
   chief_.page.emplace();
   chief_.page->run_name = "small";
   const TaskMonitor::Shown chief(&monitor_, {Job::kChief, 0}, &chief_);
   for (const char* accept : {"", "*/*", "application/json"}) {
-    EXPECT_EQ(monitor_.Answer({"/", "", accept}).body, without.body) << accept;
+    EXPECT_THAT(monitor_.Answer({"/", "", accept}).body,
+                StartsWith("run small, chief/0: waits for ps/0, step 40 (/statusz has more)\n"))
+        << accept;
   }
   const HttpResponse page = monitor_.Answer({"/", "", "text/html,application/xml;q=0.9,*/*;q=0.8"});
   EXPECT_EQ(page.code, 200);
@@ -123,6 +126,8 @@ TEST_F(TaskMonitorTest, OnlyABrowserGetsThePageOfTheRun) {
 TEST_F(TaskMonitorTest, OtherPathsAreNotThere) {
   EXPECT_EQ(monitor_.Answer({"/etc/passwd", "", ""}).code, 404);
   EXPECT_EQ(monitor_.Answer({"/", "", ""}).code, 200);
+  EXPECT_THAT(monitor_.Answer({"/", "", ""}).body,
+              StartsWith("run small, chief/0: starts or ends (/statusz has more)\n"));
 }
 
 }  // namespace

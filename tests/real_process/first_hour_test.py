@@ -118,6 +118,10 @@ def words_are_classes_of_a_table():
         said = shoal("health", run.out)
         assert f"the run in {run.out} is over: it finished" in said, said
         assert f"report:        {run.out}/report.html" in run.output, run.output
+        page = (run.out / "report.html").read_text()
+        rate = f"{run.summary()['examples_per_second']:.0f}"
+        assert f"<dt>examples/s since the last start</dt><dd>{rate}</dd>" in page, (rate, page)
+        assert f", {rate} examples/s\n" in run.output, (rate, run.output)
 
 
 def more_outputs_than_classes_are_noticed():
