@@ -15,7 +15,7 @@ constexpr char kExitCodes[] =
     "flag or the run file is wrong; 65 a data file or a checkpoint is damaged; 78 something that\n"
     "the configuration names is missing, in use or does not fit (a file, a directory, memory, a\n"
     "model), or the training diverges; 130, 143 stopped by a signal, after a checkpoint; 138 a\n"
-    "task was lost: the same command resumes. docs/failure_model.md has more.\n";
+    "task was lost: the command in the last line resumes. docs/failure_model.md has more.\n";
 
 }  // namespace
 
