@@ -156,7 +156,8 @@ void BadBatches::EndIfDiverging(const std::map<BatchKey, std::string>& skipped) 
   if (MostSkippedInARow(skipped) < kMostSkipsInARow) return;
   context_.EndAfterCheckpoint(absl::StrFormat(
       "the limit of %d batches in a row that are not finite is reached: training diverges, or the "
-      "data have values that are not finite; lower --learning_rate, clip gradients, or check the data",
+      "data have values that are not finite; lower --learning_rate, clip gradients, or check the "
+      "data",
       kMostSkipsInARow));
 }
 
