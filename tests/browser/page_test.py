@@ -82,7 +82,7 @@ def shoot(browser, name, width, scheme="light", above=None):
 
 
 def a_killed_worker_is_seen_at_once():
-    with cluster.Run(FASHION, *TWO, "--num_epochs=2", "--eval_every=60", "--save_every=120") as run:
+    with cluster.Run(FASHION, *TWO, "--num_epochs=20", "--eval_every=60", "--save_every=120") as run:
         run.start()
         url = page_of(run)
         with Browser() as browser:
