@@ -143,7 +143,7 @@ def skipped_batches_are_reported():
 def divergence_ends_the_run():
     with cluster.Run(SMALL, *FLAGS, "--num_replicas=2", "--learning_rate=1e30") as run:
         run.finish(code=78)
-        assert "in a row are not finite" in run.output and "learning_rate" in run.output, run.output
+        assert "in a row that are not finite" in run.output and "learning_rate" in run.output, run.output
         assert run.summary()["status"] == "failed", run.summary()
         run.assert_nothing_left()
 
