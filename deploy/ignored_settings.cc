@@ -56,7 +56,7 @@ Settings SettingsOf(const v1::RunConfig& run) {
           PrintRunConfig(OptimizerAlone(run))};
 }
 
-// Returns whether the program chooses this setting, if nobody else does.
+// Returns whether the program declares a value for this setting.
 bool Declares(const v1::RunConfig& declared, Setting setting) {
   switch (setting) {
     case kBatchSize:

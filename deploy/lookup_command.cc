@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "absl/strings/str_join.h"
 
 #include "base/file_system.h"
+#include "base/find_file.h"
 #include "base/status_macros.h"
 #include "deploy/table_export.h"
 #include "ml/data/ids/text_hash.h"
@@ -58,21 +60,23 @@ std::string Describe(const std::string& name, const TableReader::Row& row, uint3
 
 // Takes the first argument as the run's directory if --out is not given and it is one. A key may
 // have the name of another directory.
-void TakeRunDirectory(const FileSystem& files, CommandLine* line) {
-  if (!line->run.out().empty() || line->arguments.empty()) return;
+absl::Status TakeRunDirectory(const FileSystem& files, CommandLine* line) {
+  if (!line->run.out().empty() || line->arguments.empty()) return absl::OkStatus();
   const std::string& first = line->arguments[0];
-  if (!FileExists(files, JoinPath(first, "run.textproto")) &&
-      !FileExists(files, JoinPath(first, "RUN_ID"))) {
-    return;
+  for (const char* name : {"run.textproto", "RUN_ID"}) {
+    ASSIGN_OR_RETURN(const std::optional<FileInfo> found, FindFile(files, JoinPath(first, name)));
+    if (!found.has_value()) continue;
+    line->run.set_out(first);
+    line->arguments.erase(line->arguments.begin());
+    break;
   }
-  line->run.set_out(first);
-  line->arguments.erase(line->arguments.begin());
+  return absl::OkStatus();
 }
 
 // Returns what to print.
 absl::StatusOr<std::string> Lookup(CommandLine line) {
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
-  TakeRunDirectory(*files, &line);
+  RETURN_IF_ERROR(TakeRunDirectory(*files, &line));
   if (line.run.out().empty()) {
     return InvalidField(
         "--out", line.arguments.empty()

@@ -180,6 +180,20 @@ TEST_F(TableCommandsTest, FilesOfAnEarlierExportThatTheNewOneDoesNotWriteAreRemo
   EXPECT_EQ(FilesIn(*files_, rows_), whole);
 }
 
+TEST_F(TableCommandsTest, OnlyFilesOfAnExportAreRemoved) {
+  Save(7);
+  ASSERT_EQ(Run(&ExportMain, {"--tables=" + rows_}), 0) << errors_;
+  const std::string whole = ReadFile(*files_, rows_ + "/export.json").value();
+  ASSERT_OK(WriteAtomically(*files_, rows_ + "/notes.txt", "mine"));
+  for (const char* name : {"..", ".", "notes.txt", "../model.keys.npy"}) {
+    ASSERT_OK(WriteAtomically(*files_, rows_ + "/export.json",
+                              absl::StrReplaceAll(whole, {{"item.keys.npy", name}})));
+    ASSERT_EQ(Run(&ExportMain, {"--tables=" + rows_}), 0) << errors_;
+    EXPECT_TRUE(FileExists(*files_, rows_ + "/notes.txt")) << name;
+    EXPECT_TRUE(FileExists(*files_, out_ + "/checkpoints")) << name;
+  }
+}
+
 class ExportToABadDiskTest : public ::testing::Test {
  protected:
   static std::unique_ptr<Checkpoint> Save(FileSystem& disk, uint64_t step) {

@@ -7,10 +7,12 @@
 #include <utility>
 
 #include "absl/memory/memory.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 
+#include "base/find_file.h"
 #include "base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "proto/v1/checkpoint.pb.h"
@@ -263,11 +265,20 @@ struct EarlierExport {
   std::vector<std::string> files;
 };
 
+// Returns whether an export can have made a file of this name, so that one may be removed. Else a
+// damaged export.json could name a directory, such as "..".
+bool IsExportedName(const std::string& name) {
+  return name.find('/') == std::string::npos &&
+         (absl::EndsWith(name, kKeysFile) || absl::EndsWith(name, kValuesFile) ||
+          absl::EndsWith(name, kRemovedFile));
+}
+
 // Returns nothing if the directory has no export.json.
 absl::StatusOr<std::optional<EarlierExport>> ReadEarlierExport(FileSystem& file_system,
                                                                const std::string& directory) {
   const std::string path = JoinPath(directory, kExportDescription);
-  if (!FileExists(file_system, path)) return std::nullopt;
+  ASSIGN_OR_RETURN(const std::optional<FileInfo> found, FindFile(file_system, path));
+  if (!found.has_value()) return std::nullopt;
   const absl::StatusOr<std::string> text = ReadFile(file_system, path);
   RETURN_IF_ERROR(Written(text.status()));
   const Json description = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
@@ -284,7 +295,7 @@ absl::StatusOr<std::optional<EarlierExport>> ReadEarlierExport(FileSystem& file_
     for (const Json& file : table["files"]) {
       if (!file.contains("name") || !file["name"].is_string()) continue;
       const std::string name = file["name"].get<std::string>();
-      if (name.find('/') == std::string::npos) earlier.files.push_back(name);
+      if (IsExportedName(name)) earlier.files.push_back(name);
     }
   }
   return earlier;
