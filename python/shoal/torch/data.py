@@ -307,7 +307,7 @@ class Source:
         return self._train.read_now(indices, data_seed(worker.seed, "train", work.epoch, work.index))
 
     def get_test(self, worker: Worker, work: Work, at: int) -> Any:
-        """The examples of a piece of the test data, which begins there in its block."""
+        """Returns the examples of a batch of the test data that begins there in its block."""
         assert self._test is not None
         seed = data_seed(worker.seed, work.kind, 0, work.index) + at
         return self._test.read_now(work.indices, seed % (1 << 64))

@@ -133,10 +133,10 @@ class Trainer:
         data_fingerprint: Optional[int] = None,
         **loader_options: Any,
     ) -> Iterator[Any]:
-        """Yields the batches that this worker computes, and pieces of the test data to evaluate, until the run is over.
+        """Yields the batches that this worker computes, and batches of the test data to evaluate, until the run is over.
 
         train, test: map-style data sets.
-        test_batch_size: the examples of a piece of the test data; None: the run's batch size. No piece is larger than
+        test_batch_size: the examples of a batch of the test data; None: the run's batch size. No batch is larger than
             data.evaluation_block of the run (500), because a worker gets the test data in blocks of so many examples.
         num_workers: processes that read ahead. loader_options: of DataLoader,
             such as pin_memory, timeout and worker_init_fn; they are for these processes, and refused without them.
@@ -165,7 +165,7 @@ class Trainer:
         source = data.Source(train, test, num_workers, prefetch_factor, collate_fn, loader_options, reads_ahead)
         if test_batch_size is not None:
             data.check_count("test_batch_size", test_batch_size, 1)
-        self._piece_size = test_batch_size or number_in(self._worker.run_file, "batch_size") or batch_size
+        self._test_batch_size = test_batch_size or number_in(self._worker.run_file, "batch_size") or batch_size
         self._source, self._keys_of = source, keys
         self._evaluation_gradients = evaluation_gradients
         fingerprint = data.fingerprint(train) if data_fingerprint is None else data_fingerprint
@@ -189,21 +189,21 @@ class Trainer:
         self._watch.warn(take_result(self._models, self._worker.directory))
 
     def _evaluate(self, work: Work, source: data.Source) -> Iterator[Any]:
-        """Yields a block of the test data in pieces; what is reported of them adds up to the result of the block."""
+        """Yields a block of the test data in batches; what is reported of them adds up to the result of the block."""
         indices, seed = work.indices, work.seed
-        size = self._piece_size or len(indices)
+        size = self._test_batch_size or len(indices)
         for at in range(0, len(indices), size):
-            self._is_last_piece = at + size >= len(indices)
+            self._is_last_of_block = at + size >= len(indices)
             work.indices, work.seed = indices[at : at + size], (seed + at) % (1 << 64)
             batch = source.get_test(self._worker, work, at)
             if at == 0:
                 self._begin(work)
             else:
-                self._begin_piece(work)
+                self._begin_batch(work)
             yield from self._offer(work, batch)
 
     def _offer(self, work: Work, batch: Any) -> Iterator[Any]:
-        """Yields a batch or a piece, which has begun, and checks that it ends with a step."""
+        """Yields a batch, which has begun, and checks that it ends with a step."""
         self._look_up_all(work, batch)
         with torch.set_grad_enabled(work.is_training or self._evaluation_gradients or not self._watch.runs_backward):
             yield batch
@@ -253,7 +253,7 @@ class Trainer:
                 self._buffer_check.forget_values()
         else:
             self._buffer_check.check()
-            if not self._is_last_piece:
+            if not self._is_last_of_block:
                 return
         work.done(self._loss_sum, metrics=self._sums)
         if self._rehearsal is not None and work.is_training:
@@ -417,10 +417,10 @@ class Trainer:
         self._buffer_check.remember_statistics()
         self._is_first = False
         torch.clear_autocast_cache()
-        self._begin_piece(work)
+        self._begin_batch(work)
 
-    def _begin_piece(self, work: Work) -> None:
-        """Begins a batch or a piece of a block, with the parameters and buffers that are there."""
+    def _begin_batch(self, work: Work) -> None:
+        """Begins a batch, also one of a block of the test data, with the parameters and buffers that are there."""
         self._covered = 0
         self._has_stepped = False
         for parameter in self._parameters.values():
