@@ -320,7 +320,7 @@ TEST(GrpcServerTest, ParameterCallsPassThrough) {
 }
 
 TEST(GrpcServerTest, StopReportsACallThatDoesNotReturn) {
-  // The server's shutdown continues in the background, and nobody learns when it is finished, so
+  // The server's shutdown continues in the background, and gRPC does not report its end, so
   // the service lives as long as the process.
   static StuckParameters& parameters = *new StuckParameters;
   static auto& service = *new GrpcParameterService<StuckParameters>(&parameters);
