@@ -133,7 +133,7 @@ class Trainer:
         data_fingerprint: Optional[int] = None,
         **loader_options: Any,
     ) -> Iterator[Any]:
-        """Yields the batches that this worker computes, and batches of the test data to evaluate, until the run is over.
+        """Yields the batches that this worker computes, of training and of test data, until the run is over.
 
         train, test: map-style data sets.
         test_batch_size: the examples of a batch of the test data; None: the run's batch size. No batch is larger than
