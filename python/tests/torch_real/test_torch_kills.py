@@ -1,6 +1,6 @@
 """kill -9 of PyTorch programs, workers and parameter servers at random moments: SHOAL_KILLS of them, 4 by default.
 
-SHOAL_KILLS=50 python/test torch tests/torch_real/test_torch_kills.py
+SHOAL_KILLS=50 python/test torch -k random_kills
 """
 
 from live_runs import HOLD, PYTHON, SAME_STEPS, killed_runs, variables
