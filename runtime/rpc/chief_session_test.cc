@@ -410,8 +410,8 @@ TEST_F(ChiefSessionTest, APauseOfTheTaskItselfIsNotSilenceOfTheChief) {
   ChiefSession session(chief_.client(), &clock, Options(), &observer_);
   ASSERT_TRUE(session.Register(nullptr).ok());
   chief_.SetFailure(absl::UnavailableError("the connection was lost meanwhile"));
-  session.Start();
   const int before = chief_.NumCalls();
+  session.Start();
   chief_.WaitUntil([&] { return chief_.calls > before; });
   clock.Advance(absl::Hours(1));
   EXPECT_FALSE(session.is_lease_valid());
