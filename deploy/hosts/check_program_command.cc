@@ -4,7 +4,6 @@
 #include <memory>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
@@ -40,12 +39,7 @@ absl::Status CheckProgram(absl::Span<const std::string> args) {
                      " is another version than the launcher's; copy the launcher's to this path on "
                      "every host"));
   }
-  const absl::Status asked = AskProgram(line.run, /*has_started_before=*/false).status();
-  if (absl::IsNotFound(asked) && absl::EndsWith(file, ".py")) {
-    return absl::NotFoundError(absl::StrCat(
-        asked.message(), "; install it on every host, or name another interpreter with --python"));
-  }
-  return asked;
+  return AskProgram(line.run, /*has_started_before=*/false).status();
 }
 
 }  // namespace

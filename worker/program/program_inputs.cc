@@ -59,15 +59,24 @@ class ProgramDataset : public Dataset {
   const std::vector<FieldSpec> fields_;
 };
 
+bool IsPython(const v1::ProgramConfig& program) { return absl::EndsWith(program.file(), ".py"); }
+
 std::vector<std::string> MakeCommand(const v1::ProgramConfig& program) {
   std::vector<std::string> command;
-  if (absl::EndsWith(program.file(), ".py")) {
+  if (IsPython(program)) {
     // -u: what it prints is in the log at once.
     command = {program.python().empty() ? DefaultText("program.python") : program.python(), "-u"};
   }
   command.push_back(program.file());
   command.insert(command.end(), program.args().begin(), program.args().end());
   return command;
+}
+
+// Returns what to do if the system does not execute the command.
+std::string RemedyForCommand(const v1::ProgramConfig& program) {
+  return IsPython(program)
+             ? "; install it on every host, or name another interpreter with --python=PROGRAM"
+             : "; --program=FILE names a Python program (FILE.py) or one that may be executed";
 }
 
 std::string GetName(const v1::ProgramConfig& program) {
@@ -110,6 +119,7 @@ absl::StatusOr<std::unique_ptr<ExternalProgram>> StartProgram(const v1::RunConfi
   ASSIGN_OR_RETURN(std::unique_ptr<ProgramMemory> memory, ProgramMemory::Create());
   ProgramProcess::Options process;
   process.args = MakeCommand(run.program());
+  process.remedy = RemedyForCommand(run.program());
   process.output_file = start.output_file;
   process.log_file = start.log_file;
   process.clock = start.clock;

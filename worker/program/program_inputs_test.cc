@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <sys/syscall.h>
 
+#include <fstream>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -37,6 +39,20 @@ TEST(ProgramInputsTest, AProgramThatCannotBeReadNowIsNotMissing) {
               StatusIs(absl::StatusCode::kNotFound,
                        HasSubstr("program: cannot read /nowhere/train.py: No such file or "
                                  "directory; --program=FILE names the program")));
+}
+
+TEST(ProgramInputsTest, AnInterpreterThatDoesNotStartIsNotTakenForTheProgram) {
+  const std::string file = ::testing::TempDir() + "/train.py";
+  std::ofstream(file) << "import shoal\n";
+  for (const std::string& python : {"/nowhere/python3", "/etc/passwd"}) {
+    v1::RunConfig run;
+    run.mutable_program()->set_file(file);
+    run.mutable_program()->set_python(python);
+    const absl::Status asked = AskProgram(run, /*has_started_before=*/false).status();
+    EXPECT_THAT(asked.message(), HasSubstr("program: " + python + " cannot be started: "));
+    EXPECT_THAT(asked.message(), HasSubstr("; install it on every host, or name another "
+                                           "interpreter with --python=PROGRAM"));
+  }
 }
 
 TEST(ProgramInputsTest, ARunThatCannotBeSeenNowMayHaveTrained) {

@@ -145,25 +145,24 @@ absl::Status CannotPrepare(const std::string& program, absl::string_view call, i
 }
 
 // Returns the status of a program that the system refuses to execute with `error`.
-absl::Status CannotStart(const std::string& program, int error) {
+absl::Status CannotStart(const ProgramProcess::Options& options, int error) {
   const std::string text =
-      absl::StrCat("program: ", program, " cannot be started: ", std::strerror(error));
+      absl::StrCat("program: ", options.args[0], " cannot be started: ", std::strerror(error));
   switch (error) {
     case ENOENT:
-      return absl::NotFoundError(text);
+      return absl::NotFoundError(absl::StrCat(text, options.remedy));
     case EACCES:
     case ENOEXEC:
-      return absl::PermissionDeniedError(
-          absl::StrCat(text, "; name a Python program (FILE.py) or one that may be executed"));
+      return absl::PermissionDeniedError(absl::StrCat(text, options.remedy));
     case E2BIG:
       return absl::FailedPreconditionError(
           absl::StrCat(text, "; shorten program.args or the environment"));
     case ETXTBSY:  // Somebody copies or builds the program now.
       return absl::UnavailableError(text);
     default:
-      return IsPassingError(error) ? absl::UnavailableError(text)
-                                   : absl::FailedPreconditionError(
-                                         absl::StrCat(text, "; --program=FILE names the program"));
+      return IsPassingError(error)
+                 ? absl::UnavailableError(text)
+                 : absl::FailedPreconditionError(absl::StrCat(text, options.remedy));
   }
 }
 
@@ -236,7 +235,7 @@ absl::StatusOr<std::unique_ptr<ProgramProcess>> ProgramProcess::Start(const Opti
   }
   int error = 0;
   if (read(failure.get(), &error, sizeof(error)) == sizeof(error)) {
-    return CannotStart(args[0], error);
+    return CannotStart(options, error);
   }
   return program;
 }

@@ -36,6 +36,8 @@ class ProgramProcess : public ProgramChannel {
     std::vector<std::pair<std::string, std::string>> environment;  // Replaces what it inherits.
     int parameters_fd = -1;                                        // The program inherits both.
     int contributions_fd = -1;
+    // Ends the error of a program that the system does not find or does not execute.
+    std::string remedy;
     // The longest time that the system may take to execute it; a file system may not answer.
     absl::Duration patience = absl::Minutes(1);
     const Clock* clock = nullptr;  // Borrowed; must outlive the process.

@@ -34,6 +34,7 @@ class ProgramProcessTest : public ::testing::Test {
   absl::Status Start(const std::vector<std::string>& args) {
     ProgramProcess::Options options;
     options.args = args;
+    options.remedy = "; name another one";
     options.parameters_fd = memory_.get();
     options.contributions_fd = memory_.get();
     options.clock = &clock_;
@@ -50,13 +51,15 @@ TEST_F(ProgramProcessTest, AnErrorThatAnotherStartDoesNotMendIsPermanent) {
   ASSERT_EQ(symlink(loop.c_str(), loop.c_str()), 0);
   for (const std::string& program :
        {std::string("/dev/null/train"), loop, directory_ + "/" + std::string(300, 'x')}) {
-    EXPECT_THAT(Start({program}), StatusIs(absl::StatusCode::kFailedPrecondition,
-                                           HasSubstr("; --program=FILE names the program")));
+    EXPECT_THAT(Start({program}),
+                StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("; name another one")));
   }
   EXPECT_THAT(Start({"/bin/true", std::string(1 << 20, 'x')}),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("shorten program.args")));
-  EXPECT_THAT(Start({"/nowhere/train"}), StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(Start({"/etc/passwd"}), StatusIs(absl::StatusCode::kPermissionDenied));
+  EXPECT_THAT(Start({"/nowhere/train"}),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("; name another one")));
+  EXPECT_THAT(Start({"/etc/passwd"}),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("; name another one")));
 }
 
 TEST_F(ProgramProcessTest, AProgramThatIsBeingWrittenIsNotThereNow) {
