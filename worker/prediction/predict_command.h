@@ -32,8 +32,8 @@ struct PredictOptions {
 
 struct Predictions {
   Tensor rows;                               // one for each example, in order: float32
-  std::vector<std::string> missing_devices;  // listed devices for which CPUs were used instead
-  std::vector<std::string> unused_devices;   // listed devices that computed nothing
+  std::vector<std::string> missing_devices;  // devices for which CPUs were used instead
+  std::vector<std::string> unused_devices;   // devices that computed nothing
 };
 
 // Computes the model's outputs for each example. A program's own model is built for

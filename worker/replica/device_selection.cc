@@ -27,6 +27,14 @@ bool IsCpu(const std::string& name) {
   return device.ok() && device->device_type == "CPU";
 }
 
+// Returns one device with this prefix for each clone: "/gpu:0", "/gpu:1".
+std::vector<std::string> OnePerClone(absl::string_view prefix,
+                                     const v1::DeploymentOptions& deployment) {
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i < deployment.num_clones(); ++i) names.push_back(absl::StrCat(prefix, i));
+  return names;
+}
+
 void AddOnce(std::string name, std::vector<std::string>* names) {
   if (std::find(names->begin(), names->end(), name) == names->end()) {
     names->push_back(std::move(name));
@@ -60,19 +68,36 @@ std::vector<std::string> PresentDevices(const std::vector<std::string>& listed,
   return present;
 }
 
-std::vector<std::string> ListedDevices(const v1::RunConfig& run) {
-  if (run.deployment().devices().empty()) return {};
+std::vector<std::string> ListedDevices(const v1::DeploymentOptions& deployment) {
+  if (deployment.devices().empty()) return {};
   std::vector<std::string> names;
-  for (absl::string_view name : absl::StrSplit(run.deployment().devices(), ',')) {
+  for (absl::string_view name : absl::StrSplit(deployment.devices(), ',')) {
     names.emplace_back(absl::StripAsciiWhitespace(name));
   }
   return names;
 }
 
+std::vector<std::string> DevicesOfClones(const v1::DeploymentOptions& deployment) {
+  if (!deployment.devices().empty()) return ListedDevices(deployment);
+  return OnePerClone(deployment.clone_on_cpu() ? "/cpu:" : "/gpu:", deployment);
+}
+
+std::vector<std::string> MissingDevicesOfClones(const v1::DeploymentOptions& deployment,
+                                                const std::vector<KernelBackend>& accelerators) {
+  if (deployment.devices().empty() && accelerators.empty()) return {};
+  return MissingDevices(DevicesOfClones(deployment), accelerators);
+}
+
+std::vector<std::string> DevicesOfPredictions(const v1::DeploymentOptions& deployment,
+                                              const std::vector<KernelBackend>& accelerators) {
+  if (deployment.devices().empty() && accelerators.empty()) return OnePerClone("/cpu:", deployment);
+  return DevicesOfClones(deployment);
+}
+
 std::vector<std::string> DevicesOfRun(const v1::RunConfig& run,
                                       const std::vector<KernelBackend>& accelerators) {
   const v1::DeploymentOptions& deployment = run.deployment();
-  if (!deployment.devices().empty()) return PresentDevices(ListedDevices(run), accelerators);
+  if (!deployment.devices().empty()) return PresentDevices(ListedDevices(deployment), accelerators);
   std::vector<std::string> names;
   const uint32_t cpus = deployment.clone_on_cpu() ? 1 : deployment.num_clones();
   for (uint32_t i = 0; i < cpus; ++i) {
@@ -87,13 +112,8 @@ std::vector<std::string> DevicesOfRun(const v1::RunConfig& run,
 
 std::vector<std::string> CloneDeviceTypes(const v1::RunConfig& run,
                                           const std::vector<KernelBackend>& accelerators) {
-  const v1::DeploymentOptions& deployment = run.deployment();
-  std::vector<std::string> names = ListedDevices(run);
-  for (uint32_t i = 0; i < deployment.num_clones() && deployment.devices().empty(); ++i) {
-    names.push_back(absl::StrCat(deployment.clone_on_cpu() ? "/cpu:" : "/gpu:", i));
-  }
   std::vector<std::string> types;
-  for (const std::string& name : names) {
+  for (const std::string& name : DevicesOfClones(run.deployment())) {
     const absl::StatusOr<DeviceSpec> device = DeviceSpec::Parse(name);
     types.push_back(device.ok() && IsAvailable(*device, accelerators) ? device->device_type
                                                                       : "CPU");
@@ -112,7 +132,7 @@ absl::StatusOr<DeploymentConfig> DeploymentOfRun(const v1::RunConfig& run,
   options.num_ps_tasks = static_cast<int>(deployment.num_ps_tasks());
   options.worker_job_name = deployment.worker_job_name();
   options.ps_job_name = deployment.ps_job_name();
-  if (!deployment.devices().empty()) options.clone_devices = ListedDevices(run);
+  if (!deployment.devices().empty()) options.clone_devices = ListedDevices(deployment);
   if (deployment.variables() == "first_device") options.variables_on = VariablesOn::kFirstDevice;
   if (deployment.variables() == "mirrored") options.variables_on = VariablesOn::kMirrored;
   const std::vector<std::string> devices = DevicesOfRun(run, accelerators);

@@ -15,8 +15,9 @@ namespace shoal {
 struct KernelBackend;
 
 namespace v1 {
+class DeploymentOptions;
 class RunConfig;
-}
+}  // namespace v1
 
 // Returns the listed devices ("/gpu:0", "/cpu:2") that do not exist: an accelerator has num_devices
 // of them, CPUs always exist. Texts that are not device names are ignored.
@@ -29,7 +30,21 @@ std::vector<std::string> PresentDevices(const std::vector<std::string>& listed,
                                         const std::vector<KernelBackend>& accelerators);
 
 // Returns deployment.devices as a list.
-std::vector<std::string> ListedDevices(const v1::RunConfig& run);
+std::vector<std::string> ListedDevices(const v1::DeploymentOptions& deployment);
+
+// Returns the device for which each clone asks, whether it exists or not: those of the list;
+// without a list those of TF-Slim, which are one GPU for each clone, or CPUs with clone_on_cpu.
+std::vector<std::string> DevicesOfClones(const v1::DeploymentOptions& deployment);
+
+// Returns those of DevicesOfClones that do not exist. Without a list none is missing on a machine
+// that has no accelerator, because such a run is for CPUs too.
+std::vector<std::string> MissingDevicesOfClones(const v1::DeploymentOptions& deployment,
+                                                const std::vector<KernelBackend>& accelerators);
+
+// Returns the devices that predict: DevicesOfClones. Without a list they are CPUs on a machine that
+// has no accelerator.
+std::vector<std::string> DevicesOfPredictions(const v1::DeploymentOptions& deployment,
+                                              const std::vector<KernelBackend>& accelerators);
 
 // Returns the devices of this process that the run uses, which is resolved: those of its list that
 // exist. Without a list a replica has one CPU device for each clone, and the GPU of the clone's

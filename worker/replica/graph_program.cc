@@ -337,7 +337,7 @@ absl::Status GraphProgram::Evaluate(const LoadedBatch& batch,
 }
 
 std::vector<std::string> GraphProgram::missing_devices() const {
-  return MissingDevices(ListedDevices(options_.run), options_.accelerators);
+  return MissingDevicesOfClones(options_.run.deployment(), options_.accelerators);
 }
 
 std::vector<VariableSpec> GraphProgram::DenseEmbeddings() const {

@@ -61,8 +61,8 @@ class GraphProgram : public ReplicaProgram {
   absl::Status Evaluate(const LoadedBatch& batch, absl::Span<const float* const> parameters,
                         absl::Span<const uint64_t> versions, BatchResult* result) override;
   std::string compute_fingerprint() const override;
-  // Returns the devices that the run lists but this build or machine does not have. With soft
-  // placement their clones are computed on CPUs.
+  // Returns the devices of clones that this build or machine does not have; see
+  // MissingDevicesOfClones. With soft placement their clones are computed on CPUs.
   std::vector<std::string> missing_devices() const;
   // Returns the dense variables whose rows the model looks up by ids.
   std::vector<VariableSpec> DenseEmbeddings() const;

@@ -293,6 +293,16 @@ TEST(GraphProgramTest, TheGradientsOfEveryCloneAreListedOnRequest) {
   }
 }
 
+TEST(GraphProgramTest, ClonesBeyondTheGpusAreNamedWhereThereIsAGpu) {
+  v1::RunConfig run = RunOn("");
+  run.mutable_deployment()->set_num_clones(4);
+  SimulatedDeviceOptions simulated;
+  simulated.num_devices = 2;
+  const auto on_gpus = Make(run, {SimulatedBackend(CpuKernelBackend(), simulated)});
+  EXPECT_THAT(on_gpus->missing_devices(), ElementsAre("/gpu:2", "/gpu:3"));
+  EXPECT_THAT(Make(run)->missing_devices(), ElementsAre());
+}
+
 TEST(GraphProgramTest, ADeviceThatIsNotThereIsACpuOrAnError) {
   const auto soft = Make(RunOn("/gpu:0,/gpu:2"));
   EXPECT_THAT(soft->missing_devices(), ElementsAre("/gpu:0", "/gpu:2"));

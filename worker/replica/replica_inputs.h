@@ -40,7 +40,8 @@ struct ReplicaInputs {
   v1::ModelDeclaration declaration;
   // Warnings for the user about this model and this data, one line each.
   std::vector<std::string> notices;
-  // Devices that the run lists but this build or machine does not have; CPUs take their places.
+  // Devices of clones that this build or machine does not have (MissingDevicesOfClones); CPUs take
+  // their places.
   std::vector<std::string> missing_devices;
   std::vector<std::string> placement;  // Lines for the user: see GraphProgram::PlacementLines.
   // Writes the initial values that a compute program gives, and sets declaration.initial_values. To
