@@ -351,9 +351,9 @@ TEST_F(TrainCommandTest, MoreWorkersThanGpusAreRefusedBeforeTheStart) {
   roles_.count_gpus = [] { return 1u; };
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(TrainMain(roles_, {"--model=mlp", "--num_epochs=1", "--out=" + out_}), 64);
-  EXPECT_THAT(
-      ::testing::internal::GetCapturedStderr(),
-      HasSubstr("2 workers of this host take 1 GPU each, and it has 1; start fewer workers"));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("num_replicas: 2 workers of this host take 1 GPU each, and it has 1; give "
+                        "--num_replicas=1, or --clone_on_cpu to compute on CPUs\n"));
   EXPECT_EQ(runs_, 0);
 }
 

@@ -3,32 +3,46 @@
 #include <algorithm>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 
 #include "ml/tensor/device_spec.h"
 #include "runtime/config/rule.h"
+#include "worker/replica/device_selection.h"
 
 namespace shoal {
 namespace {
 
-// Returns the run's devices; without a list those of TF-Slim, one GPU for each clone.
-std::vector<std::string> WantedDevices(const v1::DeploymentOptions& deployment) {
-  std::vector<std::string> names;
-  for (const absl::string_view name :
-       absl::StrSplit(deployment.devices(), ',', absl::SkipWhitespace())) {
-    names.emplace_back(absl::StripAsciiWhitespace(name));
-  }
-  for (uint32_t i = 0; i < deployment.num_clones() && deployment.devices().empty(); ++i) {
-    names.push_back(absl::StrCat(deployment.clone_on_cpu() ? "/cpu:" : "/gpu:", i));
-  }
-  return names;
-}
-
 bool IsGpu(const absl::StatusOr<DeviceSpec>& device) {
   return device.ok() && device->device_type == "GPU";
+}
+
+// The GPUs that the workers of a host take.
+struct Shares {
+  uint32_t taken = 0;    // GPUs of each worker.
+  uint32_t workers = 0;  // Workers for which there are enough GPUs.
+};
+
+// Returns what the user can do about a worker whose GPUs do not exist.
+std::string Remedies(const v1::DeploymentOptions& deployment, const LocalWorker& worker,
+                     const Shares& shares) {
+  // Otherwise the run has workers on other hosts, or workers behind this one.
+  const bool all_are_here = worker.index + 1 == deployment.num_replicas();
+  std::vector<std::string> flags;
+  std::string text = "give ";
+  if (shares.workers > 0 && all_are_here) {
+    flags.push_back(absl::StrCat("--num_replicas=", shares.workers));
+  } else if (shares.workers > 0) {
+    text = absl::StrCat("start at most ", shares.workers,
+                        shares.workers == 1 ? " worker" : " workers", " on it, or give ");
+  }
+  if (!deployment.devices().empty()) {
+    flags.emplace_back("other devices in --devices");
+  } else {
+    if (shares.taken > 1) flags.emplace_back("fewer --num_clones");
+    flags.emplace_back("--clone_on_cpu to compute on CPUs");
+  }
+  return absl::StrCat(text, absl::StrJoin(flags, ", or "));
 }
 
 }  // namespace
@@ -40,7 +54,7 @@ absl::StatusOr<std::string> DevicesOfWorker(const v1::DeploymentOptions& deploym
   }
   // Parts of one mpirun may list devices of their own.
   if (!worker.is_exact && !deployment.devices().empty()) return std::string();
-  std::vector<std::string> names = WantedDevices(deployment);
+  std::vector<std::string> names = DevicesOfClones(deployment);
   std::vector<uint32_t> gpus;
   for (const std::string& name : names) {
     const absl::StatusOr<DeviceSpec> device = DeviceSpec::Parse(name);
@@ -56,13 +70,12 @@ absl::StatusOr<std::string> DevicesOfWorker(const v1::DeploymentOptions& deploym
   if (!worker.is_exact && workers == 0) return std::string();
   const uint32_t place = worker.is_exact ? worker.index : worker.index % workers;
   if (place >= workers) {
-    return InvalidField("num_replicas",
-                        absl::StrCat(worker.index + 1, " workers of this host take ", taken,
-                                     taken == 1 ? " GPU" : " GPUs", " each",
-                                     *first > 0 ? absl::StrCat(", from /gpu:", *first, " on") : "",
-                                     ", and it has ", num_gpus,
-                                     "; start fewer workers on it, or give fewer --num_clones, or "
-                                     "--clone_on_cpu"));
+    return InvalidField(
+        "num_replicas",
+        absl::StrCat(worker.index + 1, " workers of this host take ", taken,
+                     taken == 1 ? " GPU" : " GPUs", " each",
+                     *first > 0 ? absl::StrCat(", from /gpu:", *first, " on") : "", ", and it has ",
+                     num_gpus, "; ", Remedies(deployment, worker, {taken, workers})));
   }
   for (std::string& name : names) {
     const absl::StatusOr<DeviceSpec> device = DeviceSpec::Parse(name);

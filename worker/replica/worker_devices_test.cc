@@ -51,12 +51,23 @@ TEST(WorkerDevicesTest, MoreWorkersThanGpusIsAnError) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(
       status.message(),
-      "num_replicas: 3 workers of this host take 1 GPU each, and it has 2; start fewer workers "
-      "on it, or give fewer --num_clones, or --clone_on_cpu");
+      "num_replicas: 3 workers of this host take 1 GPU each, and it has 2; give --num_replicas=2, "
+      "or --clone_on_cpu to compute on CPUs");
   EXPECT_THAT(Devices(Deployment(2, 2, ""), Worker(1), 3),
-              HasSubstr("take 2 GPUs each, and it has 3"));
+              HasSubstr("take 2 GPUs each, and it has 3; give --num_replicas=1, or fewer "
+                        "--num_clones, or --clone_on_cpu to compute on CPUs"));
   EXPECT_THAT(Devices(Deployment(2, 1, "/gpu:1"), Worker(1), 2),
-              HasSubstr("2 workers of this host take 1 GPU each, from /gpu:1 on, and it has 2"));
+              HasSubstr("2 workers of this host take 1 GPU each, from /gpu:1 on, and it has 2; "
+                        "give --num_replicas=1, or other devices in --devices"));
+}
+
+TEST(WorkerDevicesTest, TheErrorNamesOnlyWhatHelps) {
+  // There are too few GPUs for one worker.
+  EXPECT_THAT(Devices(Deployment(2, 2, ""), Worker(1), 1),
+              HasSubstr("take 2 GPUs each, and it has 1; give fewer --num_clones, or"));
+  // The run has more workers, which may be on other hosts.
+  EXPECT_THAT(Devices(Deployment(8, 1, ""), Worker(1), 1),
+              HasSubstr("and it has 1; start at most 1 worker on it, or give --clone_on_cpu to"));
 }
 
 TEST(WorkerDevicesTest, WithoutGpusOrOtherWorkersTheDevicesOfTheRunAreKept) {
