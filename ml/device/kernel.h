@@ -96,8 +96,11 @@ struct KernelBackend {
   // Sets the number of threads for kernels that the calling thread runs; may be empty.
   std::function<void(int threads)> set_threads;
   // The hardware and the library versions on which results depend in addition to the inputs, for
-  // fingerprints: "NVIDIA H100 sm_90, cuBLASLt 13".
+  // fingerprints: "NVIDIA H100 sm_90, CUDA 13.0, cuBLASLt 130002, cuDNN 91300, NCCL 22707".
   std::string libraries;
+  // The same for people, with the number of devices of each model: "2 x NVIDIA H100 sm_90, CUDA
+  // 13.0, …". Empty for CPU devices.
+  std::string description;
   // The number of such devices in this machine; 0 for CPU devices, because a run may name any
   // number of them.
   int num_devices = 0;

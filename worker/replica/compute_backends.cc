@@ -49,7 +49,7 @@ void LogMissingDevices(const std::vector<std::string>& devices,
 std::string DescribeGpus() {
   const absl::StatusOr<KernelBackend> gpus = CudaKernelBackend();
   if (!gpus.ok()) return absl::StrCat("GPUs: none; ", gpus.status().message());
-  return absl::StrCat("GPUs: ", gpus->num_devices, " x ", gpus->libraries);
+  return absl::StrCat("GPUs: ", gpus->description);
 }
 
 uint32_t CountGpus() {

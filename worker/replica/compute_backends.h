@@ -23,8 +23,9 @@ std::vector<KernelBackend> AcceleratorsFor(const std::vector<std::string>& devic
 void LogMissingDevices(const std::vector<std::string>& devices,
                        const std::vector<KernelBackend>& accelerators);
 
-// Describes the GPUs of this machine in one line, or says why there are none that this program can
-// use: "GPUs: none; this program was built without CUDA; build it with --config=cuda".
+// Describes the GPUs of this machine in one line, "GPUs: 1 x NVIDIA H100 sm_90, CUDA 13.0, …", or
+// says why there are none that this program can use: "GPUs: none; this program was built without
+// CUDA; build it with --config=cuda". deploy/local/train reads the numbers.
 std::string DescribeGpus();
 
 // Returns how many GPUs this program can use here.

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "ml/kernels/cuda/gpu_text.h"
 
 namespace shoal::cuda {
 namespace {
@@ -82,10 +83,11 @@ int NumDevices() {
 }
 
 std::string WhyNoDevices() {
-  int count = 0;
+  int count = 0, driver = 0, runtime = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
-  return error == cudaSuccess ? "CUDA finds none"
-                              : absl::StrCat("CUDA says: ", cudaGetErrorString(error));
+  cudaDriverGetVersion(&driver);
+  cudaRuntimeGetVersion(&runtime);
+  return WhyNoGpus(driver, runtime, error == cudaSuccess ? "" : cudaGetErrorString(error));
 }
 
 absl::StatusOr<std::shared_ptr<CudaDevice>> CudaDevice::Open(int index) {

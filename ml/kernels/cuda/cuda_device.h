@@ -28,7 +28,7 @@ absl::Status ToStatus(cudnnStatus_t status, absl::string_view call);
 // Returns the number of GPUs; 0 without a driver.
 int NumDevices();
 
-// Returns why there is no device, in CUDA's words.
+// Returns why there is no device; see WhyNoGpus.
 std::string WhyNoDevices();
 
 class CudaDevice final : public Device {

@@ -5,18 +5,18 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 
 #include "base/mutex.h"
 #include "base/status_macros.h"
 #include "ml/kernels/cuda/convolution_kernels.h"
 #include "ml/kernels/cuda/cuda_device.h"
 #include "ml/kernels/cuda/dense_kernels.h"
+#include "ml/kernels/cuda/gpu_text.h"
 #include "ml/kernels/cuda/loop_families.h"
 #include "ml/kernels/cuda/nccl_group.h"
 
@@ -86,20 +86,27 @@ bool HasKernel(absl::string_view op, absl::Span<const TensorSpec> inputs,
   return cuda::HasLoop(Families(), op, inputs, outputs);
 }
 
-// Returns the models of the GPUs and the libraries, for KernelBackend::libraries.
-std::string ComputeName() {
-  std::set<std::string> gpus;
-  for (int i = 0; i < cuda::NumDevices(); ++i) {
+// Returns the model of each GPU, empty where it cannot be read.
+std::vector<std::string> Models() {
+  std::vector<std::string> models(static_cast<size_t>(cuda::NumDevices()));
+  for (size_t i = 0; i < models.size(); ++i) {
     cudaDeviceProp properties;
-    if (cudaGetDeviceProperties(&properties, i) != cudaSuccess) return "";
-    gpus.insert(absl::StrCat(properties.name, " sm_", properties.major, properties.minor));
+    if (cudaGetDeviceProperties(&properties, static_cast<int>(i)) != cudaSuccess) {
+      (void)cudaGetLastError();  // not an error of a launch
+      continue;
+    }
+    models[i] = absl::StrCat(properties.name, " sm_", properties.major, properties.minor);
   }
+  return models;
+}
+
+std::string LibraryVersions() {
   int runtime = 0;
   cudaRuntimeGetVersion(&runtime);
   int nccl = 0;
   ncclGetVersion(&nccl);
-  return absl::StrCat(absl::StrJoin(gpus, " and "), ", CUDA ", runtime, ", cuBLASLt ",
-                      cublasLtGetVersion(), ", cuDNN ", cudnnGetVersion(), ", NCCL ", nccl);
+  return absl::StrCat("CUDA ", cuda::VersionText(runtime), ", cuBLASLt ", cublasLtGetVersion(),
+                      ", cuDNN ", cudnnGetVersion(), ", NCCL ", nccl);
 }
 
 }  // namespace
@@ -110,7 +117,10 @@ absl::StatusOr<KernelBackend> CudaKernelBackend() {
   }
   KernelBackend backend;
   backend.device_type = "GPU";
-  backend.libraries = ComputeName();
+  const std::vector<std::string> models = Models();
+  const std::string versions = LibraryVersions();
+  backend.libraries = absl::StrCat(cuda::DistinctModels(models), ", ", versions);
+  backend.description = absl::StrCat(cuda::CountedModels(models), ", ", versions);
   backend.num_devices = cuda::NumDevices();
   backend.fused_ops = {"BatchNorm", "Conv", "Dense", "DenseGrad", "EmbeddingBagGrad", "MaxPool"};
   backend.has_kernel = HasKernel;
