@@ -1,7 +1,7 @@
 #!/bin/bash
 # Builds the shoal binary and shows how far the build is: "[ 120 / 398 ] Compiling ps/parameter_shard.cc".
 # A terminal shows one line that is rewritten; a log file gets a line every 10 seconds. Bazel's own messages
-# appear only when the build fails. The build uses CUDA where this machine has a toolkit and a GPU.
+# appear only when the build fails. The build uses CUDA where this machine has a GPU, a toolkit, cuDNN and NCCL.
 #   tools/build_shoal.sh               builds bazel-bin/deploy/shoal
 #   tools/build_shoal.sh --config=cuda further arguments are Bazel's
 set -euo pipefail
@@ -9,7 +9,31 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly TARGET=//deploy:shoal
 
+# The compiler finds the headers of cuDNN and NCCL in the toolkit (@local_cuda) or where Debian packages put them.
+readonly INCLUDES=(/usr/local/cuda/include /usr/include /usr/include/x86_64-linux-gnu)
+
 has_gpu() { [[ -x /usr/local/cuda/bin/nvcc ]] && nvidia-smi -L >/dev/null 2>&1; }
+
+# Prints the headers that the build for CUDA needs and that are in no folder of INCLUDES.
+missing_headers() {
+  local header folder
+  for header in cudnn.h nccl.h; do
+    for folder in "${INCLUDES[@]}"; do
+      [[ -e "$folder/$header" ]] && continue 2
+    done
+    echo "$header"
+  done
+}
+
+# Returns whether to build for CUDA. Says why not where there is a GPU.
+uses_cuda() {
+  local missing
+  has_gpu || return 1
+  missing=$(missing_headers)
+  [[ -n "$missing" ]] || return 0
+  echo "build: there is a GPU, but no ${missing//$'\n'/ and no }; building for CPUs (README.md, With GPUs)" >&2
+  return 1
+}
 
 # Prints the number of compilations that a build from nothing takes; 0 if Bazel cannot say.
 count_actions() {
@@ -38,7 +62,7 @@ show_progress() {
 
 main() {
   local flags=("$@") total log terminal=0 code=0 started=$SECONDS
-  if has_gpu; then flags+=(--config=cuda); fi
+  if uses_cuda; then flags+=(--config=cuda); fi
   [[ -t 2 ]] && terminal=1
   log=$(mktemp)
   echo "build: analyzing $TARGET" >&2
