@@ -11,7 +11,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 
 #include "base/file_system.h"
 #include "base/status_macros.h"
@@ -48,18 +47,6 @@ int64_t CountClasses(const v1::RunConfig& run, const v1::Manifest& manifest) {
     return variable.shape_size() == 0 ? 1 : variable.shape(variable.shape_size() - 1);
   }
   return 1;
-}
-
-std::vector<std::string> ListDevices(const v1::RunConfig& run) {
-  std::vector<std::string> devices;
-  const v1::DeploymentOptions& deployment = run.deployment();
-  for (uint32_t i = 0; i < deployment.num_clones() && deployment.devices().empty(); ++i) {
-    devices.push_back(absl::StrCat("/cpu:", i));
-  }
-  for (absl::string_view device : absl::StrSplit(deployment.devices(), ',', absl::SkipEmpty())) {
-    devices.emplace_back(absl::StripAsciiWhitespace(device));
-  }
-  return devices;
 }
 
 ParallelModelSpec::Model WithProbabilities(PredictionFunction predictions, std::string loss) {
@@ -161,9 +148,9 @@ absl::StatusOr<Computation> MakeComputation(const PredictOptions& options, const
   computation.spec.model = WithProbabilities(
       std::move(predictions), options.probabilities ? run.model().loss() : std::string());
   ParallelModelOptions& parallel = computation.parallel;
-  parallel.devices = ListDevices(run);
   parallel.backend = CpuKernelBackend();
   parallel.accelerators = AcceleratorsFor(run.deployment());
+  parallel.devices = DevicesOfPredictions(run.deployment(), parallel.accelerators);
   parallel.threads_per_device = static_cast<int>(run.deployment().threads());
   parallel.allow_soft_placement = run.deployment().allow_soft_placement();
   if (ComputesInBfloat16(run)) parallel.compute_dtype = DataType::kBfloat16;
@@ -308,13 +295,13 @@ absl::StatusOr<Predictions> PredictDataset(const PredictOptions& options, const 
   if (NeedsFieldPredictions(data, *checkpoint)) {
     return PredictOnFirstDevice(options, std::move(computation), data, checkpoint, which);
   }
+  const int64_t batch = static_cast<int64_t>(options.run.batch_size()) *
+                        static_cast<int64_t>(computation.parallel.devices.size());
   ASSIGN_OR_RETURN(
       const std::unique_ptr<ParallelModel> model,
       ParallelModel::Create(std::move(computation.spec), std::move(computation.parallel)));
   const absl::Status loaded = LoadValues(checkpoint, which, model.get());
   if (!loaded.ok()) return ExplainMisfit(options.run.data(), options.input_file, data, loaded);
-  const int64_t batch = static_cast<int64_t>(options.run.batch_size()) *
-                        static_cast<int64_t>(ListDevices(options.run).size());
   Predictions predictions;
   predictions.missing_devices = model->missing_devices();
   for (int64_t first = 0; first < data.size(); first += batch) {
