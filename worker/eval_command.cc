@@ -13,6 +13,7 @@
 #include "runtime/config/flags.h"
 #include "runtime/process/exit_code.h"
 #include "worker/evaluator/checkpoint_evaluator.h"
+#include "worker/replica/compute_backends.h"
 #include "worker/replica/trained_variables.h"
 
 namespace shoal {
@@ -28,8 +29,11 @@ absl::StatusOr<Evaluation> Evaluate(absl::Span<const std::string> args, const Mo
   ASSIGN_OR_RETURN(const VariableValues values, ValuesToUse(line.task.use_averages, *checkpoint));
   ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointEvaluator> evaluator,
                    CheckpointEvaluator::Create(run, model));
-  return evaluator->Evaluate(
+  absl::StatusOr<Evaluation> evaluation = evaluator->Evaluate(
       checkpoint.get(), [] { return false; }, values);
+  // An error is one line.
+  if (evaluation.ok()) std::fprintf(stderr, "%s\n", DescribeGpusFor(run.deployment()).c_str());
+  return evaluation;
 }
 
 }  // namespace

@@ -80,7 +80,10 @@ def predictions_are_those_of_the_checkpoint(directory):
     assert len(whole) == 32 and len(whole[0]) == 3
     labels = [int(row[-1]) for row in read_csv(directory / "test.csv")]
     correct = sum(row.index(max(row)) == label for row, label in zip(whole, labels))
-    evaluation = json.loads(shoal("eval", out))
+    evaluated = shoal("eval", out)
+    evaluation = json.loads(evaluated.splitlines()[0])
+    for output in (said, evaluated):
+        assert output.splitlines()[-1].startswith("GPUs: "), output
     assert abs(evaluation["test_accuracy"] - correct / 32) < 1e-6, (evaluation, correct)
 
     # This run has no data of its own. Its last batch is smaller, and the indices of its devices do not follow each other.

@@ -32,6 +32,7 @@ class Evaluator:
     def end(self, code, timeout=60):
         _, errors = self.process.communicate(timeout=timeout)
         assert self.process.returncode == code, f"{self.process.returncode}, not {code}\n{errors}"
+        return errors
 
     def lines(self):
         path = self.out / "evaluator.jsonl"
@@ -46,7 +47,7 @@ def files(directory):
 def it_evaluates_until_the_run_has_finished():
     with cluster.Run(SMALL, *TWO, "--num_epochs=40") as run, Evaluator(run, "--num_epochs=40") as evaluator:
         run.finish()
-        evaluator.end(0)
+        assert evaluator.end(0).count("] GPUs: ") == 1
         lines, summary = evaluator.lines(), run.summary()
         assert [line["step"] for line in lines] == sorted({line["step"] for line in lines}), lines
         last = lines[-1]

@@ -167,7 +167,7 @@ def averages_are_evaluated_predicted_and_exported():
             assert read(command, *more) == values, command
             for written in data.parent.glob("written*"):
                 written.unlink()
-        loss = json.loads(shoal("eval", f"--out={run.out}", "--use_averages"))["test_loss"]
+        loss = json.loads(shoal("eval", f"--out={run.out}", "--use_averages").splitlines()[0])["test_loss"]
         assert not math.isclose(loss, run.summary()["test_loss"], rel_tol=1e-3), loss
         for flags, name, expected in (((), "evaluator", run.summary()["test_loss"]),
                                       (("--use_averages",), "evaluator_averages", loss)):

@@ -25,6 +25,7 @@
 #include "worker/evaluator/checkpoint_evaluator.h"
 #include "worker/evaluator/evaluation_log.h"
 #include "worker/evaluator/run_watch.h"
+#include "worker/replica/compute_backends.h"
 #include "worker/replica/replica_inputs.h"
 #include "worker/replica/trained_variables.h"
 
@@ -181,6 +182,7 @@ class Evaluator {
                                     options_.use_averages ? "evaluator_averages" : "evaluator"));
     }
     ASSIGN_OR_RETURN(evaluator_, CheckpointEvaluator::Create(options_.run, model_));
+    LOG(INFO) << DescribeGpusFor(options_.run.deployment());
     source_->SetWords(true, "waits for checkpoints");
     return absl::OkStatus();
   }

@@ -129,6 +129,14 @@ TEST_F(RunEvaluatorTest, AReadThatFailsLeavesNoCheckpointOut) {
   }
 }
 
+TEST_F(RunEvaluatorTest, TheLogSaysWhichGpusItUses) {
+  options_.run.mutable_deployment()->set_clone_on_cpu(true);
+  ::testing::internal::CaptureStderr();
+  EXPECT_NE(Evaluate(), "");
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("] GPUs: not used; clone_on_cpu is set\n"), std::string::npos) << log;
+}
+
 TEST_F(RunEvaluatorTest, ADamagedCheckpointIsLeftOut) {
   const auto names = disk_.List("run/checkpoints");
   ASSERT_TRUE(names.ok()) << names.status();

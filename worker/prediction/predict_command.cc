@@ -245,6 +245,7 @@ absl::StatusOr<std::string> Predict(absl::Span<const std::string> args,
                    OpenCheckpoint(file_system.get(), options.run.out(), line.task.checkpoint_step));
   ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> data, OpenExamples(options));
   ASSIGN_OR_RETURN(const Predictions predictions, PredictDataset(options, *data, checkpoint.get()));
+  std::fprintf(stderr, "%s\n", DescribeGpusFor(options.run.deployment()).c_str());
   for (const std::string& device : predictions.missing_devices) {
     std::fprintf(stderr, "devices: there is no %s; a CPU is used instead\n", device.c_str());
   }
