@@ -17,11 +17,6 @@ PERMANENT = 1  # Started again, the program would fail in the same way.
 RETRYABLE = 2
 SURROUNDINGS = 3  # Permanent if the program has never started in this run; otherwise something is away for a while.
 
-OF_THE_RUN = (
-    "parameters belong to the run, which would not see it: load values before the loop begins, compute with other values "
-    "in the forward pass, or let the loss keep them in bounds"
-)
-
 _OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 

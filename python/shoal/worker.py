@@ -10,9 +10,7 @@ import mmap
 import os
 import sys
 import threading
-import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from types import FrameType
 from typing import Optional
 
 import numpy as np
@@ -23,7 +21,7 @@ from shoal._link import Link
 from shoal._metrics import EMPTY, Metric, Value
 from shoal._rows import Keys, Rows
 from shoal._work import Array, Arrays, Contributions, Work
-from shoal.errors import OF_THE_RUN, PERMANENT, RETRYABLE, SURROUNDINGS, ProgramError, ProtocolError, describe, place
+from shoal.errors import PERMANENT, RETRYABLE, SURROUNDINGS, ProgramError, ProtocolError, describe, place
 from shoal.optimizers import Optimizer
 from shoal.tables import Table
 
@@ -73,7 +71,6 @@ class Worker:
         self._contributing: dict[str, None] = {}  # The names of what a batch contributes to, in order.
         self._parameters: tuple[Arrays, Arrays] = ({}, {})
         self._contributions: tuple[Arrays, Arrays] = ({}, {})
-        self._handler: object = None  # Of writes to the parameters.
         self._memory: Optional[tuple[mmap.mmap, memoryview]] = None  # Parameters and contributions.
         self._finish: Optional[_protocol.Finish] = None
         self._called_at = place()
@@ -250,11 +247,6 @@ class Worker:
         if len(layout.offsets) != len(self._variables):
             raise ProtocolError(f"LAYOUT has {len(layout.offsets)} variables, not {len(self._variables)}")
         parameters, contributions = self._memory = self._link.map(layout)
-        if Worker._process_of_first is not None:
-            from shoal import _writes
-
-            begin = np.frombuffer(parameters, np.uint8).__array_interface__["data"][0]
-            self._handler = _writes.report_writes(begin, len(parameters), self._report_write)
         for variable, offsets in zip(self._variables, layout.offsets):
             for number in (0, 1):
                 for memory, offset, sets in (
@@ -371,19 +363,6 @@ class Worker:
             self._send_error(kind, text, trace)
         elif self._finish.reason == _protocol.OVER:  # Nobody waits for the program; the console shows what it prints.
             print(f"shoal: the run is over, but the program failed after it: {text}", flush=True)
-
-    def _report_write(self, address: int, frame: Optional[FrameType]) -> None:
-        """The program writes to the memory of the parameters at `address`; the process ends after this call."""
-        what = "rows of a table"
-        for arrays in self._parameters:
-            for name, array in arrays.items():
-                if 0 <= address - array.__array_interface__["data"][0] < array.nbytes:
-                    what = f"the parameter {name}"
-        text = f"{place(frame)}: the program writes into {what}; {OF_THE_RUN}"
-        stack = "".join(traceback.format_stack(frame))
-        print(f"{stack}shoal: {text}", file=sys.stderr, flush=True)
-        if self._finish is None:
-            self._send_error(PERMANENT, text, stack)
 
     def _report_end(self) -> None:
         """At the end of the process, when the worker has not said that the run is over."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional
 
-from shoal.errors import OF_THE_RUN, ProgramError
+from shoal.errors import ProgramError
 from shoal.torch.guard import why_not_run, why_not_trained
 from shoal.torch.memory import Memory
 
@@ -92,7 +92,8 @@ class ParameterCheck:
         written = self._memory.written(number)
         if written is not None:
             raise ProgramError(
-                f"the program has written into the parameter {written}{when}; {OF_THE_RUN}"
+                f"the program has written into the parameter {written}{when}; parameters belong to the run, which "
+                "would not see it: compute with other values in the forward pass, or let the loss keep them in bounds"
             )
 
     def check(self, number: int, is_careful: bool) -> None:

@@ -86,13 +86,6 @@ MISUSE = {
         ["killed by SIGSEGV", "Fatal Python error: Segmentation fault, File ", 'train.py", line 7 in <module>'],
         [],
     ),
-    "a write into the parameters": (
-        HEAD + DECLARE + "for work in worker:\n    ctypes.memset(work.parameters['w'].ctypes.data + 4, 1, 4)\n",
-        (),
-        78,
-        ["train.py:7: the program writes into the parameter w; parameters belong to the run, which would not see it"],
-        ['train.py", line 7, in <module>'],
-    ),
     "the connection is closed": (
         HEAD + DECLARE + "for work in worker:\n    os.closerange(3, 10000)\n    work.done(1)\n",
         NO_RESTART,
