@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 
 namespace shoal {
 namespace {
@@ -22,6 +23,12 @@ constexpr double kWarnPart = 0.9;
 // and for the step under way, the two until the cut, and those that train while it is written.
 constexpr double kSecondsBetweenReports = 2;
 constexpr double kStepsAhead = 3;
+// TableMemory (ps/table_memory.h) names this limit if other processes leave a ps less than its own.
+// They may give the memory back.
+constexpr absl::string_view kFreeMemory = "the free memory of the machine";
+// The rows from which on a bucket counts as full: 2^31 (RowIndex::kMostRows), less 2 % for those
+// that are added until the last checkpoint. A hash gives all buckets equally many rows.
+constexpr double kMostRowsOfBucket = 0.98 * (uint64_t{1} << 31);
 // The tables that a message names.
 constexpr size_t kMostNamed = 3;
 
@@ -78,9 +85,20 @@ double TableMemoryLedger::SecondsPerStep() const {
          static_cast<double>(steps_.back().step - steps_.front().step);
 }
 
+absl::Duration TableMemoryLedger::Window() const {
+  return std::max(kWindow, absl::Seconds(kStepsOfWindow * SecondsPerStep()));
+}
+
+double TableMemoryLedger::SecondsAhead() const {
+  return kSecondsBetweenReports + kStepsAhead * SecondsPerStep();
+}
+
 void TableMemoryLedger::OnReport(absl::Time now, uint32_t ps, uint64_t lineage,
-                                 const v1::PsMemory& memory) {
-  Ps& known = ps_[ps];
+                                 const v1::PsMemory& memory, absl::string_view host) {
+  const auto [place, is_first] = ps_.try_emplace(ps);
+  Ps& known = place->second;
+  if (is_first) known.first_used = memory.used();
+  known.host = std::string(host);
   if (known.lineage != lineage) known.samples.clear();
   known.lineage = lineage;
   known.memory = memory;
@@ -90,10 +108,33 @@ void TableMemoryLedger::OnReport(absl::Time now, uint32_t ps, uint64_t lineage,
   sample.used = memory.used();
   sample.limit = memory.limit();
   for (const v1::PsMemory::Table& table : memory.tables()) sample.rows[table.name()] = table.rows();
-  const absl::Duration window = std::max(kWindow, absl::Seconds(kStepsOfWindow * SecondsPerStep()));
-  while (now - known.samples.front().time > window && known.samples.size() > 2) {
+  while (now - known.samples.front().time > Window() && known.samples.size() > 2) {
     known.samples.pop_front();
   }
+  uint64_t of_host = memory.limit();
+  for (const auto& [index, other] : ps_) {
+    if (index != ps && other.host == known.host) of_host += other.memory.used();
+  }
+  known.most_of_host = std::max(known.most_of_host, of_host);
+  // The reports in which a shortage begins and ends may be late.
+  const double ahead = SecondsAhead() + absl::ToDoubleSeconds(Patience()) + kSecondsBetweenReports;
+  known.short_since = known.IsFull(ahead) && IsTakenByOthers(known)
+                          ? std::min(known.short_since, now)
+                          : absl::InfiniteFuture();
+}
+
+bool TableMemoryLedger::IsTakenByOthers(const Ps& ps) const {
+  if (ps.memory.limit_set_by() != kFreeMemory) return false;
+  uint64_t used = 0;
+  uint64_t first_used = 0;
+  for (const auto& [index, other] : ps_) {
+    if (other.host != ps.host) continue;
+    used += other.memory.used();
+    first_used += other.first_used;
+  }
+  const double much = kWarnPart * static_cast<double>(ps.most_of_host);
+  // A ps that had no room from its start on did not fill the machine with new rows.
+  return static_cast<double>(used) < much || static_cast<double>(first_used) >= much;
 }
 
 double TableMemoryLedger::Ps::BytesPerSecond() const {
@@ -175,15 +216,42 @@ std::string TableMemoryLedger::Remedy(const v1::PsMemory& memory) const {
       memory_remedy, buckets->first, buckets->second);
 }
 
-std::string TableMemoryLedger::WhyFull() const {
-  const double seconds_ahead = kSecondsBetweenReports + kStepsAhead * SecondsPerStep();
+absl::Status TableMemoryLedger::CheckRows() const {
+  std::map<std::string, uint64_t> rows;
   for (const auto& [index, ps] : ps_) {
-    if (!ps.IsFull(seconds_ahead)) continue;
-    return absl::StrFormat("ps/%d is full, with %s: %s. To continue from the last checkpoint, %s",
-                           index, DescribeUse(ps.memory), LargestTables(ps.memory),
-                           Remedy(ps.memory));
+    for (const v1::PsMemory::Table& table : ps.memory.tables()) rows[table.name()] += table.rows();
   }
-  return "";
+  for (const auto& [table, count] : rows) {
+    const auto buckets = buckets_.find(table);
+    if (buckets == buckets_.end()) continue;
+    if (static_cast<double>(count) < kMostRowsOfBucket * buckets->second) continue;
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "table %s is full: it has %d rows in %d buckets, and a bucket can have 2^31. To continue "
+        "from the last checkpoint, begin a new run with --init_state --init_from=DIRECTORY of this "
+        "run, which keep rows, slots and counts, and set the table's buckets to %d",
+        table, count, buckets->second, 2 * uint64_t{buckets->second}));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TableMemoryLedger::WhyFull() const {
+  absl::Status rows = CheckRows();
+  if (!rows.ok()) return rows;
+  for (const auto& [index, ps] : ps_) {
+    if (IsTakenByOthers(ps) || !ps.IsFull(SecondsAhead())) continue;
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "ps/%d is full, with %s: %s. To continue from the last checkpoint, %s", index,
+        DescribeUse(ps.memory), LargestTables(ps.memory), Remedy(ps.memory)));
+  }
+  for (const auto& [index, ps] : ps_) {
+    if (ps.samples.back().time - ps.short_since < Patience()) continue;
+    return absl::UnavailableError(absl::StrFormat(
+        "ps/%d lacks memory for more rows, with %s: %s. Other processes of its machine have taken "
+        "the rest. End some of them, use machines with more memory, or use more ps "
+        "(--num_ps_tasks). If the run is started again, it continues from its last checkpoint",
+        index, DescribeUse(ps.memory), LargestTables(ps.memory)));
+  }
+  return absl::OkStatus();
 }
 
 std::vector<v1::GetRunStatusResponse::Table> TableMemoryLedger::Tables() const {

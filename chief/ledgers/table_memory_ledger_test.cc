@@ -1,7 +1,9 @@
 #include "chief/ledgers/table_memory_ledger.h"
 
+#include <algorithm>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -43,7 +45,7 @@ TEST(TableMemoryLedgerTest, KnowsNothingBeforeTheFirstReport) {
   ledger.Describe(&status);
   EXPECT_EQ(status.tables_size(), 0);
   EXPECT_THAT(status.memory_warning(), IsEmpty());
-  EXPECT_THAT(ledger.WhyFull(), IsEmpty());
+  EXPECT_TRUE(ledger.WhyFull().ok());
 }
 
 TEST(TableMemoryLedgerTest, AddsUpTheTablesOfAllPsAndTheirGrowth) {
@@ -105,7 +107,7 @@ TEST(TableMemoryLedgerTest, WarnsFromNineTenthsOnWithTheTablesTheTimeAndTheRemed
                                  "a new run whose tables have `expiry` or `admission` "
                                  "(--init_state --init_from=DIRECTORY of this run keep rows, slots "
                                  "and counts)"));
-  EXPECT_THAT(ledger.WhyFull(), IsEmpty());
+  EXPECT_TRUE(ledger.WhyFull().ok());
   v1::GetRunStatusResponse status;
   ledger.Describe(&status);
   EXPECT_EQ(status.memory_warning(), warning);
@@ -127,14 +129,30 @@ TEST(TableMemoryLedgerTest, ATableThatMorePsCannotDivideNeedsMoreBuckets) {
                         "`admission`"));
 }
 
+TEST(TableMemoryLedgerTest, ATableThatNearlyHasTheMostRowsOfItsBucketsNeedsMoreBuckets) {
+  TableMemoryLedger ledger;
+  ledger.SetBuckets(/*num_ps=*/2, {{"item", 4}, {"user", 4}});
+  constexpr uint64_t kMost = uint64_t{4} << 31;
+  ledger.OnReport(kStart, 0, 1, MemoryOf(500, kMost / 2));
+  ledger.OnReport(kStart, 1, 1, MemoryOf(500, kMost / 2 - kMost / 40));
+  EXPECT_TRUE(ledger.WhyFull().ok());
+  ledger.OnReport(kStart, 1, 1, MemoryOf(500, kMost / 2 - kMost / 60));
+  const absl::Status status = ledger.WhyFull();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("table item is full"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("set the table's buckets to 8"));
+}
+
 TEST(TableMemoryLedgerTest, APsIsFullTwoSecondsBeforeItWouldPassItsLimit) {
   TableMemoryLedger ledger;
   for (int second = 0; second <= 4; ++second) {
     ledger.OnReport(kStart + absl::Seconds(second), 0, 1, MemoryOf(860 + 20 * second, 1000));
   }
-  EXPECT_THAT(ledger.WhyFull(), IsEmpty());  // 940 MiB, and 40 in two seconds.
+  EXPECT_TRUE(ledger.WhyFull().ok());  // 940 MiB, and 40 in two seconds.
   ledger.OnReport(kStart + absl::Seconds(5), 0, 1, MemoryOf(965, 1000));
-  const std::string why = ledger.WhyFull();
+  const absl::Status full = ledger.WhyFull();
+  EXPECT_TRUE(absl::IsFailedPrecondition(full));
+  const std::string why(full.message());
   EXPECT_THAT(why, HasSubstr("ps/0 is full"));
   EXPECT_THAT(why, HasSubstr("965 MiB of the 1000 MiB"));
   EXPECT_THAT(why, HasSubstr("use more ps (--num_ps_tasks)"));
@@ -152,7 +170,7 @@ TEST(TableMemoryLedgerTest, APsIsFullThreeStepsBeforeItWouldPassItsLimit) {
       const int steps = second / seconds_per_step;
       ledger.OnStep(now, static_cast<uint64_t>(steps));
       ledger.OnReport(now, 0, 1, MemoryOf(700 + 2 * steps * seconds_per_step, 1000));
-      if (!ledger.WhyFull().empty()) full_at = 700 + 2 * steps * seconds_per_step;
+      if (!ledger.WhyFull().ok()) full_at = 700 + 2 * steps * seconds_per_step;
     }
     const int growth_of_steps = 3 * 2 * seconds_per_step;
     EXPECT_GT(full_at, 0);
@@ -172,12 +190,12 @@ TEST(TableMemoryLedgerTest, AStartAndARollbackAreNotLongSteps) {
   };
   for (int second = 0; second <= 4; ++second) {
     report(later + absl::Seconds(second), 50 + 10 * second, 920 + 2 * second);
-    EXPECT_THAT(ledger.WhyFull(), IsEmpty());
+    EXPECT_TRUE(ledger.WhyFull().ok());
   }
   const absl::Time again = later + absl::Seconds(100);
   for (int second = 0; second <= 4; ++second) {
     report(again + absl::Seconds(second), 20 + 10 * second, 920 + 2 * second);
-    EXPECT_THAT(ledger.WhyFull(), IsEmpty());
+    EXPECT_TRUE(ledger.WhyFull().ok());
   }
 }
 
@@ -186,10 +204,10 @@ TEST(TableMemoryLedgerTest, APsThatDoesNotGrowIsFullOnlyAboveItsLimit) {
   for (int second = 0; second <= 20; ++second) {
     ledger.OnReport(kStart + absl::Seconds(second), 0, 1, MemoryOf(1000, 7));
   }
-  EXPECT_THAT(ledger.WhyFull(), IsEmpty());
+  EXPECT_TRUE(ledger.WhyFull().ok());
   EXPECT_THAT(ledger.Warning(), HasSubstr("its room does not shrink now"));
   ledger.OnReport(kStart + absl::Seconds(21), 0, 1, MemoryOf(1001, 7));
-  EXPECT_THAT(ledger.WhyFull(), HasSubstr("ps/0 is full"));
+  EXPECT_THAT(std::string(ledger.WhyFull().message()), HasSubstr("ps/0 is full"));
 }
 
 // Rows that are loaded at once are not growth.
@@ -201,7 +219,7 @@ TEST(TableMemoryLedgerTest, GrowthBeginsAnewWithALineageAndInAnotherProcess) {
   ledger.OnPsLost(0);
   EXPECT_THAT(ledger.Warning(), IsEmpty());
   ledger.OnReport(kStart + absl::Seconds(2), 0, 2, MemoryOf(990, 10000));
-  EXPECT_THAT(ledger.WhyFull(), IsEmpty());
+  EXPECT_TRUE(ledger.WhyFull().ok());
 }
 
 TEST(TableMemoryLedgerTest, GrowthIsThatOfTheLastSeconds) {
@@ -221,9 +239,107 @@ TEST(TableMemoryLedgerTest, APsIsFullInTimeAlsoWhereOthersTakeTheMemory) {
     v1::PsMemory memory = MemoryOf(900 + 5 * second, 10);
     memory.set_limit((1050 - 15 * second) * kMebibyte);
     ledger.OnReport(kStart + absl::Seconds(second), 0, 1, memory);
-    EXPECT_EQ(ledger.WhyFull().empty(), second < 6);  // 930 of 960 MiB: 30 MiB are left.
+    EXPECT_EQ(ledger.WhyFull().ok(), second < 6);  // 930 of 960 MiB: 30 MiB are left.
   }
   EXPECT_THAT(ledger.Warning(), HasSubstr("its room shrinks by 20.0 MiB per second"));
+}
+
+// A ps whose limit is what other processes leave it.
+v1::PsMemory MemoryBesideOthers(uint64_t used, uint64_t limit) {
+  v1::PsMemory memory = MemoryOf(used, 10);
+  memory.set_limit(limit * kMebibyte);
+  memory.set_limit_set_by("the free memory of the machine");
+  return memory;
+}
+
+// A compiler takes 3500 of the machine's 14,000 MiB within seven seconds, beside a ps of 10,000.
+TEST(TableMemoryLedgerTest, MemoryThatOthersTakeAtOnceAndThatSufficesDoesNotEndTheRun) {
+  TableMemoryLedger ledger;
+  for (int second = 0; second <= 60; ++second) {
+    const int taken = 500 * std::clamp(second - 20, 0, 7);
+    ledger.OnReport(kStart + absl::Seconds(second), 0, 1,
+                    MemoryBesideOthers(10000 + 2 * second, 14000 - taken));
+    EXPECT_TRUE(ledger.WhyFull().ok()) << second << ": " << ledger.WhyFull();
+  }
+}
+
+TEST(TableMemoryLedgerTest, AShortageThatOthersCauseAndThatLastsEndsTheRunUntilItIsStartedAgain) {
+  for (const bool passes : {true, false}) {
+    SCOPED_TRACE(passes);
+    TableMemoryLedger ledger;
+    int ends_at = 0;
+    for (int second = 0; second <= 60 && ends_at == 0; ++second) {
+      const bool is_short = second >= 20 && !(passes && second % 10 == 9);
+      ledger.OnReport(kStart + absl::Seconds(second), 0, 1,
+                      MemoryBesideOthers(10000 + 10 * second, is_short ? 10000 : 14000));
+      if (!ledger.WhyFull().ok()) ends_at = second;
+    }
+    EXPECT_EQ(ends_at, passes ? 0 : 40);
+    if (passes) continue;
+    const absl::Status status = ledger.WhyFull();
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("ps/0 lacks memory for more rows, with 10400 MiB of the 10000 MiB that "
+                          "the free memory of the machine allows"));
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("Other processes of its machine have taken the rest"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("If the run is started again"));
+  }
+}
+
+// They leave 20 MiB less each second: the run ends before there are none.
+TEST(TableMemoryLedgerTest, MemoryThatOthersTakeEverMoreOfEndsTheRunInTime) {
+  TableMemoryLedger ledger;
+  int room = 0;
+  for (int second = 0; second <= 100 && ledger.WhyFull().ok(); ++second) {
+    room = 2000 - 20 * second;
+    ledger.OnReport(kStart + absl::Seconds(second), 0, 1, MemoryBesideOthers(8000, 8000 + room));
+  }
+  EXPECT_TRUE(absl::IsUnavailable(ledger.WhyFull()));
+  EXPECT_GE(room, 20 * 2);
+  EXPECT_LE(room, 20 * 5);
+}
+
+TEST(TableMemoryLedgerTest, TablesThatFillAMachineByThemselvesEndTheRunForGood) {
+  for (const uint32_t num_ps : {1, 4}) {
+    SCOPED_TRACE(num_ps);
+    TableMemoryLedger ledger;
+    for (uint64_t second = 0; second <= 200 && ledger.WhyFull().ok(); ++second) {
+      const uint64_t used = (200 + 10 * second) / num_ps;
+      for (uint32_t ps = 0; ps < num_ps; ++ps) {
+        ledger.OnReport(kStart + absl::Seconds(second), ps, 1,
+                        MemoryBesideOthers(used, 1900 - used * (num_ps - 1)), "a");
+      }
+    }
+    EXPECT_TRUE(absl::IsFailedPrecondition(ledger.WhyFull())) << ledger.WhyFull();
+  }
+}
+
+// Ps of other machines do not explain where the memory of this one is.
+TEST(TableMemoryLedgerTest, PsOfOtherMachinesDoNotTakeTheMemoryOfThisOne) {
+  TableMemoryLedger ledger;
+  for (uint64_t second = 0; second <= 60 && ledger.WhyFull().ok(); ++second) {
+    for (const uint32_t ps : {0, 1}) {
+      const bool is_short = ps == 1 && second >= 20;
+      ledger.OnReport(kStart + absl::Seconds(second), ps, 1,
+                      MemoryBesideOthers(1000 + 10 * second, is_short ? 1000 : 14000),
+                      ps == 0 ? "a" : "b");
+    }
+  }
+  EXPECT_TRUE(absl::IsUnavailable(ledger.WhyFull()));
+  EXPECT_THAT(std::string(ledger.WhyFull().message()), HasSubstr("ps/1 lacks memory"));
+}
+
+// A run that was started again although the machine still has no memory for it.
+TEST(TableMemoryLedgerTest, APsWithoutRoomFromItsStartOnWaitsForOthers) {
+  TableMemoryLedger ledger;
+  int second = 0;
+  for (; second <= 60 && ledger.WhyFull().ok(); ++second) {
+    ledger.OnReport(kStart + absl::Seconds(second), 0, 1,
+                    MemoryBesideOthers(990 + second / 2, 1000));
+  }
+  EXPECT_TRUE(absl::IsUnavailable(ledger.WhyFull())) << ledger.WhyFull();
+  EXPECT_GE(second, 20);
 }
 
 TEST(TableMemoryLedgerTest, AnotherLimitThanThatOfTheRunHasItsOwnRemedy) {

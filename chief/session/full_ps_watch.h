@@ -9,7 +9,8 @@
 namespace shoal {
 
 // Takes what ps report about the memory of their tables. Warns once when a ps has little room left,
-// and ends the run, after a checkpoint, before a ps has none. Not thread-safe.
+// and ends the run, after a checkpoint, before a ps has none: for good if its tables need more than
+// it may use, with UNAVAILABLE if other processes have had the memory for a while. Not thread-safe.
 class FullPsWatch {
  public:
   // `context` is borrowed.

@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 
 #include "chief/session/training_session_testing.h"
+#include "runtime/process/exit_code.h"
 
 namespace shoal {
 namespace {
@@ -24,13 +25,14 @@ constexpr uint64_t kMebibyte = 1 << 20;
 class FullPsTest : public TrainingSessionTest {
  protected:
   // The ps reports that it uses so much of 100 MiB, half of it for this table.
-  void BeatWith(uint32_t ps, uint64_t used, const std::string& largest_table = "item") {
+  void BeatWith(uint32_t ps, uint64_t used, const std::string& largest_table = "item",
+                const std::string& limit_set_by = "cluster.ps_memory", uint64_t limit = 100) {
     v1::HeartbeatRequest request;
     *request.mutable_identity() = IdentityOf(v1::JOB_PS, ps);
     v1::PsMemory* memory = request.mutable_memory();
     memory->set_used(used * kMebibyte);
-    memory->set_limit(100 * kMebibyte);
-    memory->set_limit_set_by("cluster.ps_memory");
+    memory->set_limit(limit * kMebibyte);
+    memory->set_limit_set_by(limit_set_by);
     v1::PsMemory::Table* table = memory->add_tables();
     table->set_name(largest_table);
     table->set_rows(used * 1000);
@@ -106,6 +108,29 @@ TEST_F(FullPsTest, TheRunMakesACheckpointAndEndsBeforeAPsNeedsMoreThanItMay) {
   EXPECT_THAT(std::string(session_->failure().message()),
               AllOf(HasSubstr("ps/1 is full"), HasSubstr("item with 95000 rows"),
                     HasSubstr("use more ps (--num_ps_tasks), raise --ps_memory"),
+                    HasSubstr("The last checkpoint is that of step 3, cut-3")));
+}
+
+TEST_F(FullPsTest, ARunWhoseMemoryOthersTakeEndsSoThatASupervisorStartsItAgain) {
+  StartTraining();
+  ReportStepsUpTo(1);
+  const auto beat = [this](uint64_t limit) {
+    BeatWith(0, 60, "item", "the free memory of the machine", limit);
+    now_ += absl::Seconds(1);
+  };
+  beat(100);
+  for (int second = 0; second < 15; ++second) beat(55);
+  beat(100);
+  for (int second = 0; second < 19; ++second) beat(55);
+  EXPECT_FALSE(session_->phases().is_interrupted()) << "the shortages were too short";
+  for (int second = 0; second < 3; ++second) beat(55);
+  EXPECT_TRUE(session_->phases().is_interrupted());
+  Cut(3);
+  ManifestIsWritten(manifests_.at(0));
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_FAILED);
+  EXPECT_EQ(ToExitCode(session_->failure()), kExitRestartMe) << session_->failure();
+  EXPECT_THAT(std::string(session_->failure().message()),
+              AllOf(HasSubstr("Other processes of its machine have taken the rest"),
                     HasSubstr("The last checkpoint is that of step 3, cut-3")));
 }
 

@@ -57,7 +57,9 @@ RowIndex::Part RowIndex::NewPart(size_t capacity) {
                                   : mmap(nullptr, capacity * sizeof(Entry), PROT_READ | PROT_WRITE,
                                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   CHECK(memory != MAP_FAILED && memory != nullptr)
-      << "no memory for an index of " << capacity << " keys";
+      << "the system maps no more memory for an index of " << capacity
+      << " keys of a table; raise `ulimit -v`, vm.max_map_count or the limit of "
+         "vm.overcommit_memory, or use more ps";
   if (capacity * sizeof(Entry) >= (size_t{2} << 20)) {
     madvise(memory, capacity * sizeof(Entry), MADV_HUGEPAGE);
   }

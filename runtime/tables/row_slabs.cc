@@ -34,7 +34,9 @@ size_t NextChunkBytes(uint64_t pool_bytes) {
 void* Map(size_t bytes) {
   void* const memory =
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  CHECK(memory != MAP_FAILED) << "no memory for rows";
+  CHECK(memory != MAP_FAILED) << "the system maps no more memory for rows of tables; raise `ulimit "
+                                 "-v`, vm.max_map_count or the limit of vm.overcommit_memory, or "
+                                 "use more ps";
   return memory;
 }
 
