@@ -10,10 +10,47 @@
 namespace shoal {
 namespace {
 
-uint64_t SumBytes(const SliceTable& table, absl::Span<const uint32_t> slices) {
-  uint64_t bytes = 0;
-  for (const uint32_t slice : slices) bytes += table[slice].num_bytes();
+// Dense slices have memory for so many contributions to each before their turn, if that is at most
+// half of the staging memory. So have buckets.
+constexpr double kStagedContributions = 64;
+
+struct Bytes {
+  double dense = 0;
+  double buckets = 0;  // A guess: a bucket counts as Slice::kRowsOfBucket rows.
+  double all() const { return dense + buckets; }
+};
+
+Bytes SumBytes(const SliceTable& table, absl::Span<const uint32_t> slices) {
+  Bytes bytes;
+  for (const uint32_t slice : slices) {
+    (table[slice].is_bucket ? bytes.buckets : bytes.dense) +=
+        static_cast<double>(table[slice].num_bytes());
+  }
   return bytes;
+}
+
+// Divides staging memory among parts with these bytes. The guess for buckets must not leave dense
+// slices without memory for the contributions of many workers, nor the reverse.
+std::vector<uint64_t> DivideStaging(uint64_t staging, absl::Span<const Bytes> parts) {
+  Bytes sum;
+  for (const Bytes& part : parts) {
+    sum.dense += part.dense;
+    sum.buckets += part.buckets;
+  }
+  const auto all = static_cast<double>(staging);
+  const auto least = [all](double bytes) {
+    return std::min(all / 2, kStagedContributions * bytes);
+  };
+  const double in_proportion = sum.all() == 0 ? 0 : all * (sum.dense / sum.all());
+  const double for_dense = std::clamp(in_proportion, least(sum.dense), all - least(sum.buckets));
+  std::vector<uint64_t> shares;
+  for (const Bytes& part : parts) {
+    double share = 0;
+    if (part.dense > 0) share += for_dense * (part.dense / sum.dense);
+    if (part.buckets > 0) share += (all - for_dense) * (part.buckets / sum.buckets);
+    shares.push_back(static_cast<uint64_t>(share));
+  }
+  return shares;
 }
 
 std::vector<std::unique_ptr<SliceStore>> OnePart(std::unique_ptr<SliceStore> store) {
@@ -54,19 +91,15 @@ std::vector<std::vector<uint32_t>> SpreadSlices(const SliceTable& table,
 absl::StatusOr<std::unique_ptr<PartitionedStore>> PartitionedStore::Create(
     const SliceStoreOptions& options, absl::Span<const v1::VariableSpec> variables,
     const SliceTable& table, const std::vector<std::vector<uint32_t>>& parts) {
-  uint64_t all_bytes = 0;
-  for (const std::vector<uint32_t>& part : parts) all_bytes += SumBytes(table, part);
+  std::vector<Bytes> bytes;
+  for (const std::vector<uint32_t>& part : parts) bytes.push_back(SumBytes(table, part));
+  const std::vector<uint64_t> shares = DivideStaging(options.staging_bytes, bytes);
   std::vector<std::unique_ptr<SliceStore>> stores;
-  for (const std::vector<uint32_t>& part : parts) {
+  for (size_t i = 0; i < parts.size(); ++i) {
     SliceStoreOptions part_options = options;
-    if (parts.size() > 1) {
-      const double share =
-          static_cast<double>(SumBytes(table, part)) / static_cast<double>(all_bytes);
-      part_options.staging_bytes =
-          static_cast<uint64_t>(share * static_cast<double>(options.staging_bytes));
-    }
+    if (parts.size() > 1) part_options.staging_bytes = shares[i];
     ASSIGN_OR_RETURN(std::unique_ptr<SliceStore> store,
-                     SliceStore::Create(part_options, variables, table, part));
+                     SliceStore::Create(part_options, variables, table, parts[i]));
     stores.push_back(std::move(store));
   }
   return std::unique_ptr<PartitionedStore>(new PartitionedStore(std::move(stores)));

@@ -37,7 +37,8 @@ std::vector<std::vector<uint32_t>> SpreadSlices(const SliceTable& table,
 // exclusive access to all parts.
 class PartitionedStore {
  public:
-  // Divides the staging memory among the parts in proportion to their bytes.
+  // Divides the staging memory among the parts in proportion to their bytes. Dense slices together,
+  // and buckets together, have at least half of it or 64 times their bytes, whichever is less.
   static absl::StatusOr<std::unique_ptr<PartitionedStore>> Create(
       const SliceStoreOptions& options, absl::Span<const v1::VariableSpec> variables,
       const SliceTable& table, const std::vector<std::vector<uint32_t>>& parts);

@@ -110,6 +110,55 @@ TEST_F(PartitionedStoreTest, StagingIsDivided) {
   EXPECT_EQ(SliceStorePeer::FreeStagingBytes(store_->part(1)), 64u);
 }
 
+// A DLRM has 1.9 MB of dense variables beside 832 buckets, which count as 1024 rows each.
+TEST(PartitionedStagingTest, BucketsLeaveDenseSlicesMemoryForTheContributionsOf32Workers) {
+  constexpr uint32_t kWorkers = 32;
+  constexpr int64_t kFloats = 15 << 10;
+  std::vector<v1::VariableSpec> variables;
+  for (int i = 0; i < 26; ++i) {
+    variables.push_back(Spec("table" + std::to_string(i), 16));
+    variables.back().mutable_table()->set_buckets(32);
+  }
+  for (int i = 0; i < 32; ++i) variables.push_back(Spec("dense" + std::to_string(i), kFloats));
+  const SliceTable table = SliceTable::Create(variables, 64 << 10).value();
+  SliceStoreOptions options;
+  options.update.schedule.learning_rate = 1;
+  const auto parts = SpreadSlices(table, std::vector<uint32_t>(table.size(), 0), 0, 8);
+  const auto store = PartitionedStore::Create(options, variables, table, parts).value();
+  InitialValues source(variables, table, /*seed=*/1);
+  StepPlan::Options plan;
+  plan.examples_per_epoch = kWorkers;
+  plan.batch_examples = 1;
+  plan.replicas_to_aggregate = kWorkers;
+  ASSERT_EQ(store->Load({1, 0, StepPlan::Create(plan).value(), {}}, source), absl::OkStatus());
+  uint64_t staging = 0;
+  for (size_t part = 0; part < store->num_parts(); ++part) {
+    const uint64_t free = SliceStorePeer::FreeStagingBytes(store->part(part));
+    EXPECT_GE(free, options.staging_bytes / 64) << part;
+    staging += free;
+  }
+  EXPECT_LE(staging, options.staging_bytes);
+  EXPECT_GE(staging, options.staging_bytes - store->num_parts());
+
+  // The contribution of the first position comes last.
+  const std::vector<float> gradient(kFloats);
+  int num_busy = 0;
+  for (uint32_t position = kWorkers - 1; position > 0; --position) {
+    for (uint32_t slice = 0; slice < table.size(); ++slice) {
+      if (table[slice].is_bucket) continue;
+      SlicePush push;
+      push.slice = slice;
+      push.batch = {0, position};
+      push.position = position;
+      push.examples = 1;
+      push.data = gradient.data();
+      push.bytes = kFloats * sizeof(float);
+      if (store->part(store->PartOf(slice)).Push(push) == PushOutcome::kBusy) ++num_busy;
+    }
+  }
+  EXPECT_EQ(num_busy, 0);
+}
+
 TEST_F(PartitionedStoreTest, AWithheldBatchIsHadByAllOnlyIfAllPartsHaveIt) {
   Load(true);
   EXPECT_EQ(Push(0, 0), PushOutcome::kAccepted);
