@@ -114,7 +114,9 @@ TEST_F(RowSetsTest, KeysOfABucketThatDoNotFitAMessageAreAnErrorWithTheRemedy) {
   EXPECT_THAT(
       std::string(status.message()),
       HasSubstr(
-          "a message holds 4194304; set the table's buckets to 6 and continue in a new run "
+          "a message holds 4194304; set the table's buckets to 6 (--set=table[0].buckets=6 if it "
+          "is the "
+          "run file's first table) and continue in a new run "
           "with --init_state --init_from=DIRECTORY of this run, which keep its rows, slots and "
           "counts, or make batch_size smaller"));
   const std::string of_a_block(
@@ -126,11 +128,13 @@ TEST_F(RowSetsTest, KeysOfABucketThatDoNotFitAMessageAreAnErrorWithTheRemedy) {
 TEST(RemedyForFullBucketTest, ATableHasAtMost65536Buckets) {
   const uint64_t message = 4194304;
   EXPECT_EQ(RemedyForFullBucket(21845, message, "batch_size"),
-            "set the table's buckets to 65535 and continue in a new run with --init_state "
+            "set the table's buckets to 65535 (--set=table[0].buckets=65535 if it is the "
+            "run file's first table) and continue in a new run with --init_state "
             "--init_from=DIRECTORY "
             "of this run, which keep its rows, slots and counts, or make batch_size smaller");
   EXPECT_EQ(RemedyForFullBucket(21846, message, "batch_size"),
-            "set the table's buckets to 65536 and continue in a new run with --init_state "
+            "set the table's buckets to 65536 (--set=table[0].buckets=65536 if it is the "
+            "run file's first table) and continue in a new run with --init_state "
             "--init_from=DIRECTORY "
             "of this run, which keep its rows, slots and counts, and make batch_size smaller");
   EXPECT_EQ(RemedyForFullBucket(65536, message, "batch_size"),
