@@ -27,17 +27,23 @@ constexpr absl::Duration kLongestPark = absl::Seconds(30);
 
 constexpr size_t kAlignment = 64;
 
+// The most Work objects that wait for another call. After the calls of a step with many workers the
+// others are freed.
+constexpr size_t kMostFreeWorks = 64;
+
 }  // namespace
 
-// A pool of Work objects. The one that was used last is taken first, because its scratch memory is
-// still in the cache.
+// A pool of Work objects. The one that was used last is taken first, because its memory is still in
+// the cache.
 class ExchangeService::WorkPool {
  public:
   WorkPool(ParameterShard* shard, size_t max_payload_bytes, PsMetrics* metrics, size_t most_scratch)
       : shard(shard),
         max_payload_bytes(max_payload_bytes),
         metrics(metrics),
-        scratch(most_scratch) {}
+        scratch(most_scratch),
+        keys(most_scratch),
+        values(most_scratch) {}
 
   std::unique_ptr<Work> Take() {
     MutexLock lock(&mutex_);
@@ -48,7 +54,7 @@ class ExchangeService::WorkPool {
   }
   void Give(std::unique_ptr<Work> work) {
     MutexLock lock(&mutex_);
-    if (!closed_) free_.push_back(std::move(work));
+    if (!closed_ && free_.size() < kMostFreeWorks) free_.push_back(std::move(work));
   }
   // Works hold the pool, so it must let go of them.
   void Close() {
@@ -62,6 +68,9 @@ class ExchangeService::WorkPool {
   const size_t max_payload_bytes;
   PsMetrics* const metrics;
   ScratchPool scratch;
+  // These two hold the memory for rows that are pulled.
+  ScratchPool keys;
+  ScratchPool values;
   ValueChecksums checksums;
 
  private:
@@ -73,11 +82,13 @@ class ExchangeService::WorkPool {
 // One call from its arrival until the transport has released the last value of its reply.
 class ExchangeService::Work : public PullWaiter, public ShardStrand::Job {
  public:
-  explicit Work(std::shared_ptr<WorkPool> pool) : pool_(std::move(pool)) {}
+  explicit Work(std::shared_ptr<WorkPool> pool)
+      : pool_(std::move(pool)), pulled_rows_(&pool_->keys, &pool_->values) {}
 
   // Gives `work` back to its pool in the end.
   static void Serve(std::unique_ptr<Work> work, ServedCall* call);
   void OnPulled() override;
+  void AllocateRows() override { pulled_rows_.Allocate(&rows); }
   // The pushes, then the pulls.
   void Run() override;
   void Keep() override;
@@ -332,6 +343,7 @@ void ExchangeService::Work::Reply(const absl::Status& reply_status) {
 void ExchangeService::Work::ReleaseOne() {
   if (held_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   answers.clear();
+  pulled_rows_.Release();
   access_ = {};
   call_ = nullptr;
   const std::shared_ptr<WorkPool> pool = pool_;

@@ -25,13 +25,18 @@ class PullWaiter {
   std::vector<uint32_t> slices;  // Slices of this shard. AskForRoom clears them.
   uint64_t version = 0;          // SYNC: the version to pull.
   // The rows to read, indexed as `slices`; their values are written before OnPulled is called.
-  // Empty if none of the slices is a bucket.
+  // Empty if none of the slices is a bucket. `values` may be null until AllocateRows.
   std::vector<RowPull> rows;
   bool versions_only = false;  // Asks for versions without values; such a call never waits.
   // AskForRoom uses this one; it is empty in a Pull.
   std::vector<SlicePush> asks;  // The contributions that need room, without `data`.
   // Both use this one.
   absl::Duration park;  // SYNC: the longest wait for the version (Pull) or for room (AskForRoom).
+
+  // Called, with the lock of a part, when rows are about to be read and have no memory for their
+  // values: sets the `values` of all of `rows`. So a pull that waits needs memory for its keys
+  // only.
+  virtual void AllocateRows() {}
 
   // --- The answer.
   // Called exactly once, without locks, possibly inside Pull or AskForRoom. `status` is OK and the

@@ -56,6 +56,10 @@ void ShardPart::Answer(PullWaiter* waiter) const {
       answer = store->TryPull(slice, waiter->version);
     } else {
       const RowPull& rows = waiter->rows[i];
+      if (rows.num_keys > 0 && rows.values == nullptr &&
+          store->TryPull(slice, waiter->version).state == PullAnswer::kValue) {
+        waiter->AllocateRows();
+      }
       answer = store->ReadRows(slice, waiter->version, {rows.keys, rows.num_keys}, rows.values);
     }
     if (answer.state == PullAnswer::kNotYet && waiter->missing_positions.empty()) {

@@ -137,6 +137,58 @@ class ShardPartsTest : public testing::Test {
   ParameterShard::Access access_;
 };
 
+// A pull of a row, which counts how often it was asked for the memory of its values.
+class RowWaiter : public PullWaiter {
+ public:
+  explicit RowWaiter(uint64_t wanted_version) {
+    slices = {0};
+    version = wanted_version;
+    answers.resize(1);
+    rows.push_back({&key_, 1, nullptr});
+  }
+  void OnPulled() override {}
+  void AllocateRows() override {
+    ++num_allocations;
+    rows[0].values = values_;
+  }
+  int num_allocations = 0;
+
+ private:
+  const uint64_t key_ = 7;
+  float values_[16];
+};
+
+TEST(RowsOfWaitingPullsTest, APullThatWaitsOrComesTooEarlyNeedsNoMemoryForValues) {
+  v1::VariableSpec item;
+  item.set_name("item");
+  item.add_shape(16);
+  item.set_dtype(v1::DATA_TYPE_FLOAT32);
+  item.set_update(v1::UPDATE_KIND_OPTIMIZER);
+  item.mutable_table()->set_buckets(1);
+  const SliceTable table = SliceTable::Create({item}, 64).value();
+  SliceStoreOptions options;
+  options.update.schedule.learning_rate = 1;
+  const auto store = PartitionedStore::Create(options, {&item, 1}, table, {{0}}).value();
+  InitialValues source({&item, 1}, table, /*seed=*/1);
+  StepPlan::Options plan;
+  plan.examples_per_epoch = plan.batch_examples = plan.replicas_to_aggregate = 1;
+  ASSERT_EQ(store->Load({1, 0, StepPlan::Create(plan).value(), {}}, source), absl::OkStatus());
+  ShardPart part(0, store.get());
+  MutexLock lock(&part.mutex);
+  RowWaiter early(/*wanted_version=*/1), ready(/*wanted_version=*/0);
+  EXPECT_FALSE(part.IsComplete(&early));
+  part.AddWaiting(&early);
+  ShardPart::Waiters late;
+  part.CollectLate(absl::InfiniteFuture(), &late);
+  EXPECT_EQ(late.size(), 1u);
+  EXPECT_EQ(early.answers[0].state, PullAnswer::kNotYet);
+  EXPECT_EQ(early.num_allocations, 0);
+  EXPECT_TRUE(part.IsComplete(&ready));
+  part.Answer(&ready);
+  EXPECT_EQ(ready.answers[0].state, PullAnswer::kValue);
+  EXPECT_EQ(ready.num_allocations, 1);
+}
+
 TEST_F(ShardPartsTest, StepsCutsAndPullsAreThoseOfOneStore) {
   constexpr uint64_t kCut = kNumSteps / 2;
   EXPECT_EQ(shard_.Command(Sender(v1::JOB_CHIEF),

@@ -1,7 +1,6 @@
 // The bytes that a step with a table sends and receives, and a batch whose rows exceed a message.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -10,6 +9,7 @@
 #include "absl/status/status.h"
 
 #include "proto/v1/parameter_service.pb.h"
+#include "ps/counted_traffic.h"
 #include "ps/ps_test_cluster.h"
 #include "ps/table_test_worker.h"
 #include "runtime/transport/bulk.h"
@@ -18,60 +18,6 @@ namespace shoal {
 namespace {
 
 constexpr uint32_t kBuckets = 256;
-
-// The messages of all connections of a worker.
-struct Traffic {
-  std::atomic<uint64_t> bytes{0};  // headers and payloads
-  std::atomic<uint64_t> calls{0};
-  std::atomic<uint64_t> largest{0};  // payload of one direction
-};
-
-// A call whose messages are counted. Deletes itself with its end.
-class CountedCall : public BulkCall {
- public:
-  CountedCall(BulkCall* original, Traffic* traffic) : original_(original), traffic_(*traffic) {
-    header = original->header;
-    payloads = original->payloads;
-    timeout = original->timeout;
-    uint64_t payload_bytes = 0;
-    for (const PayloadRef& payload : payloads) payload_bytes += payload.bytes;
-    traffic_.calls += 1;
-    Count(header.size(), payload_bytes);
-  }
-
-  void OnReply(const absl::Status& status, absl::string_view reply_header,
-               PayloadReader* payload) override {
-    Count(reply_header.size(), payload->remaining());
-    original_->is_answered = is_answered;
-    original_->OnReply(status, reply_header, payload);
-    delete this;
-  }
-
- private:
-  void Count(uint64_t header_bytes, uint64_t payload_bytes) {
-    traffic_.bytes += header_bytes + payload_bytes;
-    uint64_t largest = traffic_.largest;
-    while (largest < payload_bytes &&
-           !traffic_.largest.compare_exchange_weak(largest, payload_bytes)) {
-    }
-  }
-
-  BulkCall* const original_;
-  Traffic& traffic_;
-};
-
-class CountingChannel : public BulkChannel {
- public:
-  CountingChannel(std::unique_ptr<BulkChannel> channel, Traffic* traffic)
-      : channel_(std::move(channel)), traffic_(traffic) {}
-  void Start(BulkCall* call) override { channel_->Start(new CountedCall(call, traffic_)); }
-  void Cancel(BulkCall* /*call*/) override {}  // Calls end by their deadlines.
-  bool needs_checksums() const override { return channel_->needs_checksums(); }
-
- private:
-  const std::unique_ptr<BulkChannel> channel_;
-  Traffic* const traffic_;
-};
 
 class TableBytesTest : public testing::TestWithParam<PsForm> {
  protected:
