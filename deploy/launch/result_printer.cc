@@ -14,6 +14,7 @@
 #include "absl/strings/str_replace.h"
 
 #include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/checkpoint/training_complete.h"
 #include "runtime/observability/progress.h"
 #include "runtime/observability/summary.h"
 
@@ -24,20 +25,21 @@ std::string Count(uint64_t number, const char* what) {
   return absl::StrCat(number, " ", what, number == 1 ? "" : "s");
 }
 
-// Returns the command that resumes the run: `command` with the flags that it needs.
+// Returns the command that resumes the run: `command` with the flags that it needs. It can be
+// pasted into a shell, which takes what follows "#" as a comment.
 std::string FullResumeCommand(const Summary& summary, const v1::RunConfig& run,
                               const std::string& command) {
   std::string more;
   if (summary.status == "finished") {
     // The run may have trained for longer than this command asked for.
     const auto epochs = static_cast<uint64_t>(std::floor(summary.epochs.value_or(0)));
-    const bool by_steps = run.max_steps() > 0 && summary.steps >= run.max_steps();
-    const bool by_epochs = run.num_epochs() > 0 && epochs >= run.num_epochs();
-    if (by_steps) more = absl::StrCat(" --max_steps=N (more than ", summary.steps, ")");
-    if (by_epochs || !by_steps) {
-      absl::StrAppend(&more, " --num_epochs=N (more than ",
-                      std::max<uint64_t>(run.num_epochs(), epochs), ")");
+    const ReachedLimits reached =
+        FindReachedLimits(run, summary.steps, static_cast<double>(epochs));
+    if (reached.max_steps) more = absl::StrCat(" --max_steps=", summary.steps + 1);
+    if (reached.num_epochs || !reached.max_steps) {
+      absl::StrAppend(&more, " --num_epochs=", std::max<uint64_t>(run.num_epochs(), epochs) + 1);
     }
+    absl::StrAppend(&more, "   # or more");
   }
   return absl::StrCat(command, " --run=", AsShellWord(run.out() + "/run.textproto"), more);
 }

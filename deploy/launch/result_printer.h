@@ -13,7 +13,8 @@ struct Summary;
 // Quotes the text as one word of a shell.
 std::string AsShellWord(const std::string& text);
 
-// Prints the summary, and how to resume the run: with `command` ("shoal train") and --run=FILE.
+// Prints the summary, and the command that resumes the run: `command` ("shoal train"), --run=FILE
+// and, for a finished run, a larger length.
 void PrintSummary(const Summary& summary, const v1::RunConfig& run, const std::string& command);
 
 // Prints how to resume a run that was ended from outside: its checkpoint, if it has one.

@@ -15,6 +15,7 @@
 #include "base/status_macros.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/checkpoint/training_complete.h"
 #include "runtime/observability/metric.h"
 #include "runtime/observability/metric_page.h"
 #include "runtime/observability/summary.h"
@@ -237,8 +238,12 @@ class Evaluator {
 
 bool IsRunFinished(const Summary& summary, const v1::RunConfig& run) {
   if (summary.status != "finished") return false;
-  if (run.max_steps() > 0 && summary.steps >= run.max_steps()) return true;
-  return run.num_epochs() <= summary.epochs.value_or(run.num_epochs());
+  // The length that a compute program declares is not in the run file: each end counts.
+  if (run.max_steps() == 0 && run.num_epochs() == 0) return true;
+  // A summary without epochs is that of a run that has finished them.
+  const ReachedLimits reached =
+      FindReachedLimits(run, summary.steps, summary.epochs.value_or(run.num_epochs()));
+  return reached.max_steps || reached.num_epochs;
 }
 
 std::optional<Summary> SummaryOfEarlierEnd(const v1::RunConfig& run) {

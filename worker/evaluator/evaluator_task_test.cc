@@ -40,6 +40,20 @@ TEST(IsRunFinishedTest, ARunThatHasMadeAllItsStepsIsFinished) {
   EXPECT_TRUE(IsRunFinished(Finished(60, 3), run));
 }
 
+TEST(IsRunFinishedTest, WithMaxStepsAloneOnlyTheStepsCount) {
+  v1::RunConfig run;
+  run.set_max_steps(100);
+  EXPECT_FALSE(IsRunFinished(Finished(60, 3), run)) << "an earlier end, before it was resumed";
+  Summary without_epochs = Finished(60, 0);
+  without_epochs.epochs.reset();
+  EXPECT_FALSE(IsRunFinished(without_epochs, run));
+  EXPECT_TRUE(IsRunFinished(Finished(100, 5), run));
+}
+
+TEST(IsRunFinishedTest, EachEndCountsWhereTheRunFileHasNoLength) {
+  EXPECT_TRUE(IsRunFinished(Finished(60, 3), v1::RunConfig()));
+}
+
 TEST(IsRunFinishedTest, NotOneThatStoppedOrFailed) {
   v1::RunConfig run;
   run.set_num_epochs(5);
