@@ -49,6 +49,8 @@ def launch(
         raise ProgramError('launch: args and flags must be lists of strings, such as ["--size=10"]')
     command = find_command()
     program = os.fspath(program)
+    if out:
+        _check_is_path("out", os.fspath(out))
     directory = os.fspath(out) if out else tempfile.mkdtemp(prefix="shoal-")
     os.makedirs(directory, exist_ok=True)
     line = [command, "train", f"--num_ps_tasks={ps}", f"--num_replicas={workers}", f"--out={directory}", *flags]
@@ -56,6 +58,16 @@ def launch(
     run = Run(directory)
     run._process, run._follower = _launched.start(line, run.directory, detach, progress)
     return run
+
+
+def _check_is_path(name: str, path: str) -> None:
+    """Refuses "s3://bucket/run" and the like, in the words of the command `shoal` (runtime/config/path_check.cc)."""
+    scheme, found, _ = path.partition("://")
+    if found and "/" not in scheme:
+        raise ProgramError(
+            f'{name}: "{path}" is not a path of this machine; mount the storage that {scheme}:// names, and give the '
+            "directory where it is mounted"
+        )
 
 
 # The name of a checkpoint has its step, the number of its chief, and its lineage in hexadecimal digits.

@@ -66,6 +66,19 @@ def test_a_launch_starts_a_run_and_waits_for_its_result(command, program, tmp_pa
     ]
 
 
+def test_a_url_is_refused_before_a_directory_is_made(command, program, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(shoal.ProgramError) as raised:
+        shoal.launch(str(program), out="s3://bucket/run")
+    assert str(raised.value).endswith(
+        ': out: "s3://bucket/run" is not a path of this machine; mount the storage that s3:// names, '
+        "and give the directory where it is mounted"
+    )
+    assert not (tmp_path / "s3:").exists()
+    run = shoal.launch(str(program), out="a/b://c")
+    assert run.wait(60) and (tmp_path / "a" / "b:" / "c").is_dir()
+
+
 def test_a_run_that_fails_shows_its_last_lines(command, program):
     run = shoal.launch(str(program), flags=["--fail"])
     with pytest.raises(shoal.CommandError, match=r"failed:\nstarted"):

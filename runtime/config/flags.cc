@@ -12,6 +12,7 @@
 #include "runtime/config/foreign_flags.h"
 #include "runtime/config/given_flags.h"
 #include "runtime/config/nearest_name.h"
+#include "runtime/config/path_check.h"
 #include "runtime/config/rule.h"
 #include "runtime/config/run_config.h"
 
@@ -197,16 +198,6 @@ absl::Status ApplyFlag(FlagScope scope, const GivenFlag& flag, CommandLine* line
     message = absl::StrCat(flag.label(), ": ", message.substr(with_path.size()));
   }
   return absl::InvalidArgumentError(message);
-}
-
-// Refuses "s3://bucket/run" and the like, which would become a directory of that name here.
-absl::Status CheckIsPath(absl::string_view name, absl::string_view path) {
-  const size_t colon = path.find("://");
-  if (colon == absl::string_view::npos || path.find('/') < colon) return absl::OkStatus();
-  return InvalidField(
-      name,
-      absl::StrCat("\"", path, "\" is not a path of this machine; mount the storage that ",
-                   path.substr(0, colon), ":// names, and give the directory where it is mounted"));
 }
 
 absl::Status CheckPaths(const CommandLine& line) {

@@ -15,6 +15,7 @@
 #include "ml/kernels/cpu/cpu_kernels.h"
 #include "proto/v1/checkpoint.pb.h"
 #include "proto/v1/variable.pb.h"
+#include "runtime/config/path_check.h"
 #include "runtime/config/run_config.h"
 #include "runtime/observability/histogram.h"
 #include "worker/replica/compute_backends.h"
@@ -26,6 +27,9 @@ namespace shoal {
 absl::StatusOr<std::unique_ptr<TrainingLoop>> TrainingLoop::Create(
     const Graph& graph, const DeployedModel& model, const InputQueue& queue, const Dataset& dataset,
     const TrainingLoopOptions& options) {
+  RETURN_IF_ERROR(
+      CheckIsPath("TrainingLoopOptions::checkpoint_directory", options.checkpoint_directory));
+  RETURN_IF_ERROR(CheckIsPath("TrainingLoopOptions::log_directory", options.log_directory));
   if (!model.train_op.has_value()) {
     return absl::InvalidArgumentError(
         "the model was deployed without an optimizer or a loss; give Deploy both");

@@ -58,10 +58,10 @@ class TrainingLoop {
  public:
   // Borrows all arguments but the options for the loop's life. All clones must take their batches
   // from `queue`. InvalidArgument: the model was deployed without an optimizer, a step needs more
-  // examples than the data set has, a field is ragged, an option has a bad value, or a device is
-  // missing. FailedPrecondition: the checkpoint has another model, optimizer, seed, batch or data
-  // set; DataLoss: all checkpoints are damaged; AlreadyExists: another loop, or a run, uses the
-  // directory.
+  // examples than the data set has, a field is ragged, an option has a bad value (such as
+  // "s3://bucket" for a directory), or a device is missing. FailedPrecondition: the checkpoint has
+  // another model, optimizer, seed, batch or data set; DataLoss: all checkpoints are damaged;
+  // AlreadyExists: another loop, or a run, uses the directory.
   static absl::StatusOr<std::unique_ptr<TrainingLoop>> Create(const Graph& graph,
                                                               const DeployedModel& model,
                                                               const InputQueue& queue,

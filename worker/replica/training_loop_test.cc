@@ -274,5 +274,19 @@ TEST_F(TrainingLoopTest, BadOptionsAreNamed) {
   EXPECT_THAT(std::string(Program(settings).status().message()), HasSubstr("/proc/"));
 }
 
+TEST_F(TrainingLoopTest, AUrlIsRefusedAsADirectory) {
+  Settings settings = settings_;
+  settings.loop.checkpoint_directory = "s3://bucket/loop";
+  EXPECT_EQ(Program(settings).status().message(),
+            "TrainingLoopOptions::checkpoint_directory: \"s3://bucket/loop\" is not a path of this "
+            "machine; mount the storage that s3:// names, and give the directory where it is "
+            "mounted");
+  settings = settings_;
+  settings.loop.log_directory = "gs://bucket/events";
+  EXPECT_THAT(
+      std::string(Program(settings).status().message()),
+      HasSubstr("TrainingLoopOptions::log_directory: \"gs://bucket/events\" is not a path"));
+}
+
 }  // namespace
 }  // namespace shoal
