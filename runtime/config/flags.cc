@@ -58,7 +58,7 @@ absl::Status UnknownFlag(FlagScope scope, absl::string_view name) {
     return InvalidField(absl::StrCat("--", name),
                         absl::StrCat("has no meaning for this command", WhoTakesIt(scope, scopes)));
   }
-  if (const ForeignFlag* foreign = FindForeignFlag(name)) {
+  if (const ForeignFlag* foreign = FindForeignFlag(scope, name)) {
     return absl::InvalidArgumentError(
         absl::StrCat("--", name, " is ", foreign->system, "'s flag; Shoal's is ", foreign->ours));
   }

@@ -145,30 +145,6 @@ TEST(FlagsTest, ErrorsAreOneLineWithFlagAndRemedy) {
   EXPECT_EQ(Error({"--out="}), "--out: is empty; give a value or drop the flag");
 }
 
-TEST(FlagsTest, NamesOfOtherSystemsAreAnsweredWithOurs) {
-  EXPECT_EQ(Error({"--task=1"}), "--task is TF-Slim's flag; Shoal's is --task_index");
-  EXPECT_EQ(Error({"--worker_replicas=2"}),
-            "--worker_replicas is TF-Slim's flag; Shoal's is --num_replicas");
-  EXPECT_THAT(Error({"--lr=0.1"}), HasSubstr("Shoal's is --learning_rate"));
-  EXPECT_THAT(Error({"--num_gpus=2"}), HasSubstr("Shoal's is --num_clones"));
-  for (const char* name : {"train_dir", "logdir", "model_dir"}) {
-    EXPECT_THAT(Error({absl::StrCat("--", name, "=x")}), HasSubstr("Shoal's is --out")) << name;
-  }
-  EXPECT_THAT(Error({"--max_number_of_steps=9"}), HasSubstr("Shoal's is --max_steps"));
-  EXPECT_THAT(Error({"--workers=2"}), HasSubstr("Shoal's is --num_replicas"));
-  EXPECT_THAT(Error({"--master=a:1"}), HasSubstr("Shoal's is --chief_host"));
-  EXPECT_THAT(Error({"--nosync"}), HasSubstr("Shoal's is --nosync_replicas"));
-  for (const char* name : {"wd", "weight_decay"}) {
-    EXPECT_THAT(Error({absl::StrCat("--", name, "=0.1")}),
-                HasSubstr("Shoal's is --set optimizer.adamw.weight_decay=X"));
-  }
-  EXPECT_THAT(Error({"--momentum=0.9"}), HasSubstr("--set optimizer.momentum.momentum=X"));
-  EXPECT_THAT(Error({"--precision=bf16"}), HasSubstr("Shoal's is --compute_dtype=bfloat16"));
-  EXPECT_THAT(Error({"--eval"}), HasSubstr("Shoal's is a command of its own: shoal eval DIR"));
-  EXPECT_EQ(Error({"--format=onnx"}, kScopeExport),
-            "--format is another system's flag; Shoal's is none, because exports are safetensors");
-}
-
 TEST(FlagsTest, ACommandForARunsFilesTakesTheDirectoryAlone) {
   for (const FlagScope scope : {kScopeUse, kScopePredict, kScopeExport}) {
     const CommandLine line = Parsed(scope, {"runs/a"});
