@@ -41,6 +41,8 @@ std::string CommandHelp(const std::vector<Command>& commands) {
   absl::StrAppend(
       &text,
       "\n"
+      "  shoal --version                                 the GPUs, the commit and the libraries\n"
+      "\n"
       "For a start:\n"
       "  shoal train --run=deploy/runs/fashion_cnn.textproto        1 chief, 2 ps, 2 workers here\n"
       "  shoal train --run=deploy/runs/fashion_mlp.textproto --num_ps_tasks=0      one process\n"

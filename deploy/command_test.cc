@@ -31,6 +31,7 @@ TEST(CommandTest, PassesOnWhatFollowsTheName) {
   EXPECT_EQ(RunCommand(commands, {"help", "train"}), 7);
   EXPECT_THAT(got, ElementsAre("--help"));
   EXPECT_THAT(CommandHelp(commands), HasSubstr("  train      all\n"));
+  EXPECT_THAT(CommandHelp(commands), HasSubstr("  shoal --version  "));
 }
 
 }  // namespace
