@@ -21,6 +21,7 @@
 #include "runtime/observability/metrics_file.h"
 #include "runtime/observability/progress.h"
 #include "runtime/observability/summary.h"
+#include "runtime/process/exit_code.h"
 
 namespace shoal {
 namespace {
@@ -273,8 +274,7 @@ TEST_F(TrainCommandTest, AFinishedRunNamesTheLimitThatEndedIt) {
   EXPECT_THAT(by_steps, HasSubstr("run.textproto --max_steps=31   # or more\n"));
   EXPECT_THAT(by_steps, Not(HasSubstr("num_epochs")));
   EXPECT_THAT(resume(20, 1), HasSubstr("run.textproto --num_epochs=2   # or more\n"));
-  EXPECT_THAT(resume(30, 1),
-              HasSubstr("--max_steps=31 --num_epochs=2   # or more\n"));
+  EXPECT_THAT(resume(30, 1), HasSubstr("--max_steps=31 --num_epochs=2   # or more\n"));
 }
 
 TEST_F(TrainCommandTest, MaxStepsBelowTheStepsThatWereMadeAreRefused) {
@@ -442,7 +442,8 @@ TEST_F(TrainCommandTest, HelpListsEveryFlag) {
   const std::string help = TrainHelp();
   EXPECT_THAT(help, HasSubstr("usage: shoal train"));
   EXPECT_THAT(help, HasSubstr("--num_ps_tasks=N"));
-  EXPECT_THAT(help, HasSubstr("Exit codes: 0 done"));
+  EXPECT_THAT(help, HasSubstr(std::string(ExitCodeHelp())));
+  EXPECT_THAT(LaunchHelp(), HasSubstr(std::string(ExitCodeHelp())));
   EXPECT_EQ(TrainMain(roles_, {"--help"}), 0);
 }
 

@@ -5,19 +5,9 @@
 
 #include "deploy/train_command.h"
 #include "runtime/config/flags.h"
+#include "runtime/process/exit_code.h"
 
 namespace shoal {
-namespace {
-
-constexpr char kExitCodes[] =
-    "\n"
-    "Exit codes: 0 done; 1 internal error, or an error in the program; 2 no such command; 64 a\n"
-    "flag or the run file is wrong; 65 a data file or a checkpoint is damaged; 78 something that\n"
-    "the configuration names is missing, in use or does not fit (a file, a directory, memory, a\n"
-    "model), or the training diverges; 130, 143 stopped by a signal, after a checkpoint; 138 a\n"
-    "task was lost: the command in the last line resumes. docs/failure_model.md has more.\n";
-
-}  // namespace
 
 std::string TrainHelp() {
   return absl::StrCat(
@@ -37,7 +27,7 @@ std::string TrainHelp() {
       "  shoal train --program=train.py --num_ps_tasks=2 -- --depth=3   (a program of your own)\n"
       "  shoal train --run=runs/fashion_cnn-20260101-120000-4711/run.textproto --num_epochs=5\n"
       "\n",
-      FlagHelp(kScopeTrain), kExitCodes);
+      FlagHelp(kScopeTrain), ExitCodeHelp());
 }
 
 std::string LaunchHelp() {
@@ -53,7 +43,7 @@ std::string LaunchHelp() {
       "  shoal launch --hosts=hosts --run=deploy/runs/fashion_cnn.textproto --insecure\n"
       "  shoal launch --hosts=hosts --run=RUN_DIR/run.textproto --num_epochs=5 \\\n"
       "    --tls_cert=certs/{job}.crt --tls_key=certs/{job}.key --tls_ca=certs/ca.crt\n\n",
-      FlagHelp(kScopeLaunch), kExitCodes);
+      FlagHelp(kScopeLaunch), ExitCodeHelp());
 }
 
 }  // namespace shoal

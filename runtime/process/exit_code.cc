@@ -3,6 +3,28 @@
 #include "absl/strings/str_cat.h"
 
 namespace shoal {
+namespace {
+
+constexpr char kHelp[] =
+    "\n"
+    "Exit codes; a restart may help after 1, and helps from 128 on:\n"
+    "  0         done\n"
+    "  1         internal error; an error in the code of a compute program; no room left on a\n"
+    "            GPU, in shared memory, or on the disk before the run has begun\n"
+    "  2, 64     unknown command; bad flag or run file\n"
+    "  65        damaged data or checkpoint\n"
+    "  78        the configuration does not fit: a missing file, another model or run, a\n"
+    "            directory or port in use, certificates that do not match, variables or rows of\n"
+    "            tables that need more memory than a ps may use; or the training diverges\n"
+    "  130, 143  ended by SIGINT; by SIGTERM or on request; after a checkpoint\n"
+    "  138       a task was lost, another process took its place, the disk failed, or a ps lacks\n"
+    "            free memory now: start the task again, or the run with the command in its last\n"
+    "            line\n"
+    "  128+N     ended by signal N: 137 is SIGKILL, often for lack of memory; 134 and 139 are\n"
+    "            crashes\n"
+    "docs/failure_model.md has more.\n";
+
+}  // namespace
 
 int ToExitCode(const absl::Status& status) {
   switch (status.code()) {
@@ -33,6 +55,8 @@ bool IsPermanentExitCode(int code) {
   return code == kExitUsage || code == kExitBadFlags || code == kExitBadData ||
          code == kExitBadConfig;
 }
+
+absl::string_view ExitCodeHelp() { return kHelp; }
 
 std::string DescribeExitCode(int code) {
   switch (code) {

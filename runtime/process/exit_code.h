@@ -13,12 +13,13 @@ namespace shoal {
 
 enum ExitCode : int {
   kExitDone = 0,
-  kExitInternalError = 1,  // Also if the machine lacks memory or disk space.
+  kExitInternalError = 1,  // Also if a GPU has no room left, or the disk before the run has begun.
   kExitUsage = 2,          // Unknown command.
   kExitBadFlags = 64,      // EX_USAGE: a flag, a field or a combination of them is wrong.
   kExitBadData = 65,       // EX_DATAERR: data files or checkpoints are damaged.
   // EX_CONFIG: the configuration does not fit the environment (another model or run, a missing or
-  // forbidden file or directory, a port or directory in use).
+  // forbidden file or directory, a port or directory in use, too little memory for a ps), or the
+  // training diverges.
   kExitBadConfig = 78,
   kExitInterrupted = 130,  // Ended by SIGINT, after a checkpoint.
   kExitRestartMe = 138,    // Fenced, or a peer was lost: restart this task.
@@ -34,6 +35,10 @@ int ToExitCode(const absl::Status& status);
 // Returns whether a task that ended with the code would fail in the same way after a restart: 2,
 // 64, 65 and 78.
 bool IsPermanentExitCode(int code);
+
+// Returns the part of --help about exit codes, with a line for each of them. It says in short what
+// docs/failure_model.md says.
+absl::string_view ExitCodeHelp();
 
 // Returns "done", "bad flags", ... for messages about children; "exit code 7" for unknown codes.
 std::string DescribeExitCode(int code);

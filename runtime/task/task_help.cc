@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "runtime/config/flags.h"
+#include "runtime/process/exit_code.h"
 
 namespace shoal {
 namespace {
@@ -19,20 +20,6 @@ constexpr char kLocalExample[] =
     "  shoal worker --run=FILE --out=DIR --chief_host=127.0.0.1:2220 --task_index=1 &\n"
     "  wait\n";
 
-// The exit codes, as in docs/failure_model.md.
-constexpr char kExitCodes[] =
-    "\nExit codes; a restart may help from 128 on:\n"
-    "  0         done\n"
-    "  1         internal error; lack of memory or disk space\n"
-    "  2, 64     unknown command; bad flag or run file\n"
-    "  65        damaged data or checkpoint\n"
-    "  78        the configuration does not fit: missing file, other model or run, port in use,\n"
-    "            certificates that do not match\n"
-    "  130, 143  ended by SIGINT; by SIGTERM or on request; after a checkpoint\n"
-    "  138       restart this task: another process took its place, or a peer was lost\n"
-    "  128+N     ended by signal N: 137 is SIGKILL, often for lack of memory; 134 and 139 are\n"
-    "            crashes\n";
-
 std::string EvaluatorHelp() {
   return absl::StrCat(
       "usage: shoal evaluator --run=FILE --out=DIR [flags]\n\n"
@@ -41,7 +28,7 @@ std::string EvaluatorHelp() {
       "DIR/events/evaluator; with --use_averages to DIR/evaluator_averages.jsonl and\n"
       "DIR/events/evaluator_averages. The run does not know of it: start it before, during or\n"
       "after, or not at all. It ends when the run has finished, or on SIGTERM.\n\n",
-      FlagHelp(kScopeTask), kExitCodes);
+      FlagHelp(kScopeTask), ExitCodeHelp());
 }
 
 }  // namespace
@@ -78,7 +65,7 @@ std::string TaskHelp(const std::optional<Job>& job) {
       "chief's address come from TF_CONFIG, Kubernetes, Slurm, Open MPI or torchrun, see\n"
       "--cluster_from:\n\n"
       "  srun --ntasks=5 shoal task --run=FILE --out=DIR --num_ps_tasks=2 --insecure\n\n",
-      FlagHelp(kScopeTask), kExitCodes);
+      FlagHelp(kScopeTask), ExitCodeHelp());
 }
 
 }  // namespace shoal
