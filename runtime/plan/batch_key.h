@@ -19,9 +19,9 @@ struct EpochBatches {
   IntervalSet batches;
 };
 
-// Identifies a replica batch: num_clones x batch_size examples of the epoch's permutation.
-// Contributions are deduplicated by this key, no matter which worker computes the batch, and how
-// often.
+// Identifies a replica batch: num_clones x batch_size or replica_batch_size examples of the epoch's
+// permutation; the last batch of an epoch may be smaller. Contributions are deduplicated by this
+// key, no matter which worker computes the batch, and how often.
 struct BatchKey {
   uint32_t epoch = 0;
   uint64_t index = 0;  // the batch's number in the epoch, from 0

@@ -26,7 +26,9 @@ class StepPlan {
     uint64_t base_step = 0;
     uint32_t base_epoch = 0;
     uint64_t examples_per_epoch = 0;
-    uint32_t batch_examples = 0;         // a whole replica batch: num_clones x batch_size
+    // A whole replica batch: num_clones x batch_size or replica_batch_size. The last batch of an
+    // epoch may be smaller.
+    uint32_t batch_examples = 0;
     uint32_t replicas_to_aggregate = 1;  // R
   };
 

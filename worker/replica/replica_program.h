@@ -128,8 +128,8 @@ class ReplicaProgram {
   // Returns why a program that has ended between batches cannot compute another one.
   virtual absl::Status CheckIdle() { return absl::OkStatus(); }
 
-  // Returns a hash of everything that the bytes of results depend on: ISA, device kinds, libraries,
-  // threads per clone.
+  // Returns a text that names everything that the bytes of results depend on: ISA, device kinds,
+  // libraries, threads per clone. Users see it when workers differ in it.
   virtual std::string compute_fingerprint() const = 0;
 };
 
