@@ -13,6 +13,7 @@ from shoal import optimizers
 ROOT = Path(__file__).parents[2]
 PROTO = (ROOT / "proto/v1/optimizer_config.proto").read_text()
 OPTIONS = (ROOT / "ml/optim/optimizer_options.h").read_text()
+DEFAULTS = (ROOT / "runtime/config/defaults.h").read_text()
 
 CLASSES = {c.rule: c for c in optimizers.Optimizer.__subclasses__()}
 COMMON = {field.name for field in dataclasses.fields(optimizers.Optimizer)}
@@ -61,9 +62,10 @@ def test_the_common_options_and_the_learning_rates_are_those_of_the_run_file():
     outside = re.sub(r"oneof rule \{.*?\}", "", body, flags=re.S)
     assert set(re.findall(r"\b(\w+) = \d+;", outside)) == COMMON - {"groups"} | {"group"}
     assert message_fields("OptimizerGroup") == {field.name for field in dataclasses.fields(shoal.Group)}
-    assert "learning_rate = 1;  // 0.01; adam, adamw: 0.001" in body
     for rule, kind in CLASSES.items():
-        assert kind().learning_rate == (0.001 if rule in ("adam", "adamw") else 0.01)
+        name = "kDefaultAdamLearningRate" if rule in ("adam", "adamw") else "kDefaultLearningRate"
+        default = re.search(rf"\b{name} = ([\d.e-]+);", DEFAULTS)
+        assert kind().learning_rate == float(default.group(1)), rule
 
 
 def test_schedules_are_those_of_the_run_file():

@@ -197,7 +197,8 @@ uint32_t NumPsProcesses(const v1::RunConfig& run) {
 }
 
 bool IsSynchronous(const v1::RunConfig& run) {
-  return !run.sync().has_sync_replicas() || run.sync().sync_replicas();
+  if (run.sync().has_sync_replicas()) return run.sync().sync_replicas();
+  return DefaultText("sync.sync_replicas") == "true";
 }
 
 uint64_t SliceBytes(const v1::RunConfig& run) {
@@ -212,29 +213,21 @@ uint64_t ReplicaBatchExamples(const v1::RunConfig& run) {
 }
 
 absl::Status SelectOptimizer(absl::string_view name, v1::OptimizerConfig* optimizer) {
-  if (name == "sgd") {
-    optimizer->mutable_sgd();
-  } else if (name == "momentum") {
-    optimizer->mutable_momentum();
-  } else if (name == "nesterov") {
-    optimizer->mutable_momentum()->set_nesterov(true);
-  } else if (name == "adagrad") {
-    optimizer->mutable_adagrad();
-  } else if (name == "adadelta") {
-    optimizer->mutable_adadelta();
-  } else if (name == "rmsprop") {
-    optimizer->mutable_rmsprop();
-  } else if (name == "adam") {
-    optimizer->mutable_adam();
-  } else if (name == "adamw") {
-    optimizer->mutable_adamw();
-  } else if (name == "ftrl") {
-    optimizer->mutable_ftrl();
-  } else {
+  const std::vector<std::string>& known = KnownOptimizers();
+  if (std::find(known.begin(), known.end(), name) == known.end()) {
     return absl::InvalidArgumentError(
         absl::StrCat("optimizer: \"", name, "\" is unknown; it is one of ",
-                     absl::StrJoin(KnownOptimizers(), ", "), DidYouMean(name, KnownOptimizers())));
+                     absl::StrJoin(known, ", "), DidYouMean(name, known)));
   }
+  if (name == OptimizerName(OptimizerKind::kNesterov)) {
+    optimizer->mutable_momentum()->set_nesterov(true);
+    return absl::OkStatus();
+  }
+  // Every other rule has a field of its name.
+  const google::protobuf::FieldDescriptor* rule =
+      v1::OptimizerConfig::descriptor()->FindFieldByName(std::string(name));
+  CHECK(rule != nullptr) << name;
+  optimizer->GetReflection()->MutableMessage(optimizer, rule);
   return absl::OkStatus();
 }
 
