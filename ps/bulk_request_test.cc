@@ -15,7 +15,7 @@
 #include "proto/v1/parameter_service.pb.h"
 #include "ps/parameter_server.h"
 #include "ps/parameter_shard.h"
-#include "ps/ps_test_cluster.h"
+#include "ps/ps_cluster_testing.h"
 #include "runtime/rpc/receiver_rules.h"
 #include "runtime/transport/bulk_test_service.h"
 

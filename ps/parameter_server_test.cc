@@ -19,7 +19,7 @@
 #include "base/file_system.h"
 #include "base/notification.h"
 #include "ps/parameter_service_impl.h"
-#include "ps/ps_test_cluster.h"
+#include "ps/ps_cluster_testing.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/exchange/remote_variable_store.h"
 #include "runtime/plan/slice_table.h"

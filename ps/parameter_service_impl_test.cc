@@ -14,7 +14,7 @@
 #include "proto/v1/checkpoint.pb.h"
 #include "proto/v1/parameter_service.pb.h"
 #include "ps/memory_check.h"
-#include "ps/ps_test_cluster.h"
+#include "ps/ps_cluster_testing.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/checkpoint/shard_writer.h"

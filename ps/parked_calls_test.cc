@@ -13,7 +13,7 @@
 #include "base/notification.h"
 #include "proto/v1/parameter_service.pb.h"
 #include "proto/v1/variable.pb.h"
-#include "ps/ps_test_cluster.h"
+#include "ps/ps_cluster_testing.h"
 #include "runtime/exchange/remote_exchanges.h"
 #include "runtime/exchange/remote_variable_store.h"
 #include "runtime/plan/slice_table.h"

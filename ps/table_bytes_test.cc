@@ -9,8 +9,8 @@
 #include "absl/status/status.h"
 
 #include "proto/v1/parameter_service.pb.h"
-#include "ps/counted_traffic.h"
-#include "ps/ps_test_cluster.h"
+#include "ps/counted_traffic_testing.h"
+#include "ps/ps_cluster_testing.h"
 #include "ps/table_test_worker.h"
 #include "runtime/transport/bulk.h"
 

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 
 #include "proto/v1/parameter_service.pb.h"
-#include "ps/ps_test_cluster.h"
+#include "ps/ps_cluster_testing.h"
 #include "ps/table_test_worker.h"
 #include "runtime/transport/faulty_bulk_channel.h"
 

@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 
 #include "proto/v1/parameter_service.pb.h"
-#include "ps/ps_test_cluster.h"
+#include "ps/ps_cluster_testing.h"
 #include "runtime/exchange/remote_variable_store.h"
 #include "runtime/plan/slice_table.h"
 #include "runtime/transport/bulk.h"

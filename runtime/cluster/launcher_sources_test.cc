@@ -8,7 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "runtime/cluster/expect_resolved.h"
+#include "runtime/cluster/expect_resolved_testing.h"
 #include "runtime/cluster/task_resolver.h"
 
 namespace shoal {

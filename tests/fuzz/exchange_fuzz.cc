@@ -11,7 +11,7 @@
 #include "base/crc32c.h"
 #include "proto/v1/bulk.pb.h"
 #include "proto/v1/parameter_service.pb.h"
-#include "ps/ps_test_cluster.h"
+#include "ps/ps_cluster_testing.h"
 #include "runtime/transport/bulk.h"
 #include "runtime/transport/bulk_test_service.h"
 #include "tests/fuzz/fuzz_target.h"

@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 
 #include "worker/program/program_messages.h"
-#include "worker/program/program_talk.h"
+#include "worker/program/program_talk_testing.h"
 
 namespace shoal {
 namespace {

@@ -10,7 +10,7 @@
 #include "worker/program/program_declaration.h"
 #include "worker/program/program_layout.h"
 #include "worker/program/program_messages.h"
-#include "worker/program/program_talk.h"
+#include "worker/program/program_talk_testing.h"
 
 namespace shoal {
 namespace {

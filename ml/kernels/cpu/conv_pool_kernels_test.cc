@@ -3,7 +3,7 @@
 
 #include "gtest/gtest.h"
 
-#include "ml/kernels/cpu/kernel_runner.h"
+#include "ml/kernels/cpu/kernel_runner_testing.h"
 
 namespace shoal::cpu {
 namespace {

@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "ml/kernels/cpu/kernel_runner.h"
+#include "ml/kernels/cpu/kernel_runner_testing.h"
 
 namespace shoal::cpu {
 namespace {

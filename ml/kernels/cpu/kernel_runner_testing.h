@@ -1,6 +1,6 @@
 // Runs one CPU kernel on given values, for tests.
-#ifndef SHOAL_ML_KERNELS_CPU_KERNEL_RUNNER_H_
-#define SHOAL_ML_KERNELS_CPU_KERNEL_RUNNER_H_
+#ifndef SHOAL_ML_KERNELS_CPU_KERNEL_RUNNER_TESTING_H_
+#define SHOAL_ML_KERNELS_CPU_KERNEL_RUNNER_TESTING_H_
 
 #include <cstdint>
 #include <string>
@@ -61,4 +61,4 @@ double ErrorToScale(const std::vector<float>& a, const std::vector<float>& b);
 
 }  // namespace shoal::cpu
 
-#endif  // SHOAL_ML_KERNELS_CPU_KERNEL_RUNNER_H_
+#endif  // SHOAL_ML_KERNELS_CPU_KERNEL_RUNNER_TESTING_H_

@@ -1,6 +1,6 @@
 // The program's side of a conversation in tests.
-#ifndef SHOAL_WORKER_PROGRAM_PROGRAM_TALK_H_
-#define SHOAL_WORKER_PROGRAM_PROGRAM_TALK_H_
+#ifndef SHOAL_WORKER_PROGRAM_PROGRAM_TALK_TESTING_H_
+#define SHOAL_WORKER_PROGRAM_PROGRAM_TALK_TESTING_H_
 
 #include <cstdint>
 #include <string>
@@ -126,4 +126,4 @@ struct Talk {
 
 }  // namespace shoal
 
-#endif  // SHOAL_WORKER_PROGRAM_PROGRAM_TALK_H_
+#endif  // SHOAL_WORKER_PROGRAM_PROGRAM_TALK_TESTING_H_

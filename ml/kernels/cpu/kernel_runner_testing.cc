@@ -1,4 +1,4 @@
-#include "ml/kernels/cpu/kernel_runner.h"
+#include "ml/kernels/cpu/kernel_runner_testing.h"
 
 #include <algorithm>
 #include <cmath>

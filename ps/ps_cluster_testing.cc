@@ -1,4 +1,4 @@
-#include "ps/ps_test_cluster.h"
+#include "ps/ps_cluster_testing.h"
 
 #include <grpcpp/channel.h>
 

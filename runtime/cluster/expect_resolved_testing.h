@@ -1,6 +1,6 @@
 // Expectations of tests about ResolveTaskPlace: a place, or words of the error.
-#ifndef SHOAL_RUNTIME_CLUSTER_EXPECT_RESOLVED_H_
-#define SHOAL_RUNTIME_CLUSTER_EXPECT_RESOLVED_H_
+#ifndef SHOAL_RUNTIME_CLUSTER_EXPECT_RESOLVED_TESTING_H_
+#define SHOAL_RUNTIME_CLUSTER_EXPECT_RESOLVED_TESTING_H_
 
 #include <string>
 
@@ -26,4 +26,4 @@ inline std::string Error(const ResolverInput& input) {
 
 }  // namespace shoal
 
-#endif  // SHOAL_RUNTIME_CLUSTER_EXPECT_RESOLVED_H_
+#endif  // SHOAL_RUNTIME_CLUSTER_EXPECT_RESOLVED_TESTING_H_

@@ -1,6 +1,6 @@
 // (testonly) Counts the bytes of the messages between a worker and ps tasks.
-#ifndef SHOAL_PS_COUNTED_TRAFFIC_H_
-#define SHOAL_PS_COUNTED_TRAFFIC_H_
+#ifndef SHOAL_PS_COUNTED_TRAFFIC_TESTING_H_
+#define SHOAL_PS_COUNTED_TRAFFIC_TESTING_H_
 
 #include <atomic>
 #include <cstdint>
@@ -71,4 +71,4 @@ class CountingChannel : public BulkChannel {
 
 }  // namespace shoal
 
-#endif  // SHOAL_PS_COUNTED_TRAFFIC_H_
+#endif  // SHOAL_PS_COUNTED_TRAFFIC_TESTING_H_

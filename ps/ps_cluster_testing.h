@@ -1,6 +1,6 @@
 // (testonly) The ps tasks of a run with a fake chief, reached in one of three ways.
-#ifndef SHOAL_PS_PS_TEST_CLUSTER_H_
-#define SHOAL_PS_PS_TEST_CLUSTER_H_
+#ifndef SHOAL_PS_PS_CLUSTER_TESTING_H_
+#define SHOAL_PS_PS_CLUSTER_TESTING_H_
 
 #include <gtest/gtest.h>
 
@@ -69,4 +69,4 @@ class PsTestCluster {
 
 }  // namespace shoal
 
-#endif  // SHOAL_PS_PS_TEST_CLUSTER_H_
+#endif  // SHOAL_PS_PS_CLUSTER_TESTING_H_
