@@ -31,6 +31,10 @@ _LIBRARIES = _libraries()
 # Folders of packages, also of those that other interpreters or PYTHONPATH have.
 _LINE_OF_TRACEBACK = re.compile(r'^\s*File "(.+)", line (\d+)', re.MULTILINE)
 _PACKAGES = re.compile(r".*[/\\](?:site|dist)-packages[/\\]")
+# "[Errno 5]", and "errno = 5" of libraries.
+_NUMBER_OF_SYSTEM = re.compile(r"\berrno\W{1,3}\d", re.IGNORECASE)
+# "<_io.BytesIO object at 0x7f1c>": another one in each process.
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+\b")
 
 
 def _absolute(filename: str) -> str:
@@ -115,13 +119,33 @@ class CommandError(ShoalError):
     """The command `shoal` failed or was not found."""
 
 
+def _is_of_system(error: OSError) -> bool:
+    """Returns whether the system, or the network, has caused the error.
+
+    Libraries raise OSError for damaged data too, such as PIL for a truncated image, but without a number of the system.
+    An error from a process of DataLoader has that number in its text only.
+    """
+    cause: Optional[BaseException] = error
+    seen: set[int] = set()
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        if isinstance(cause, (ConnectionError, TimeoutError)) or _NUMBER_OF_SYSTEM.search(str(cause)):
+            return True
+        if isinstance(cause, OSError) and cause.errno is not None:
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
+
+
 def _class_of(error: BaseException, is_asked: bool, has_begun: bool) -> int:
     if isinstance(error, (ProgramError, SyntaxError)):
         return PERMANENT
     if is_asked and isinstance(error, (NameError, TypeError, AttributeError)):
         return PERMANENT
     away = (ImportError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
-    if isinstance(error, away) or (has_begun and isinstance(error, (OSError, MemoryError))):
+    if isinstance(error, away):
+        return SURROUNDINGS
+    if has_begun and (isinstance(error, MemoryError) or (isinstance(error, OSError) and _is_of_system(error))):
         return SURROUNDINGS
     return RETRYABLE
 
@@ -140,7 +164,7 @@ def describe(error: BaseException, is_asked: bool, has_begun: bool) -> tuple[int
         return kind, f"{_name(error.filename or '?')}:{error.lineno}: SyntaxError: {error.msg}", text
     name = type(error).__name__
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    message = " … ".join((lines[0], lines[-1])) if len(lines) > 1 else "".join(lines)
+    message = _ADDRESS.sub("", " … ".join((lines[0], lines[-1])) if len(lines) > 1 else "".join(lines))
     where, library = places_of(error.__traceback__)
     # An exception in a process of DataLoader is "Caught ValueError in …", its traceback as text, "ValueError: what".
     inside = _LINE_OF_TRACEBACK.findall(str(error)) if lines and lines[0].startswith("Caught ") else []

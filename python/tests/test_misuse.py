@@ -1,5 +1,6 @@
 """Each misuse ends in one message with the file and the line of the user's program."""
 
+import io
 import re
 import subprocess
 import sys
@@ -302,6 +303,16 @@ def test_an_error_is_named_without_a_working_directory(tmp_path):
     assert failed.message == f"{tmp_path}/train.py:7: NameError: name 'undefined' is not defined"
 
 
+def caused(error, cause):
+    error.__context__ = cause
+    return error
+
+
+def test_the_text_of_an_error_is_the_same_in_every_process():
+    message = describe(OSError(f"cannot identify image file {io.BytesIO()!r}"), False, True)[1]
+    assert message.endswith(": OSError: cannot identify image file <_io.BytesIO object>")
+
+
 @pytest.mark.parametrize(
     ("error", "asked", "starting", "begun"),
     [
@@ -311,7 +322,14 @@ def test_an_error_is_named_without_a_working_directory(tmp_path):
         (TypeError("x"), PERMANENT, RETRYABLE, RETRYABLE),
         (ImportError("x"), SURROUNDINGS, SURROUNDINGS, SURROUNDINGS),
         (FileNotFoundError("x"), SURROUNDINGS, SURROUNDINGS, SURROUNDINGS),
-        (OSError("x"), RETRYABLE, RETRYABLE, SURROUNDINGS),
+        (OSError(5, "x"), RETRYABLE, RETRYABLE, SURROUNDINGS),
+        (OSError("Caught OSError in …\nOSError: [Errno 5] Input/output error"), RETRYABLE, RETRYABLE, SURROUNDINGS),
+        (OSError("cannot read: file read failed: errno = 5"), RETRYABLE, RETRYABLE, SURROUNDINGS),
+        (caused(OSError("no answer"), OSError(111, "refused")), RETRYABLE, RETRYABLE, SURROUNDINGS),
+        (TimeoutError("x"), RETRYABLE, RETRYABLE, SURROUNDINGS),
+        (MemoryError("x"), RETRYABLE, RETRYABLE, SURROUNDINGS),
+        (OSError("image file is truncated (3 bytes not processed)"), RETRYABLE, RETRYABLE, RETRYABLE),
+        (caused(OSError("broken data stream"), ValueError("x")), RETRYABLE, RETRYABLE, RETRYABLE),
         (ValueError("x"), RETRYABLE, RETRYABLE, RETRYABLE),
     ],
 )

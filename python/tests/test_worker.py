@@ -413,7 +413,7 @@ def test_an_exception_reaches_the_worker_with_its_class():
     def program(worker):
         declare(worker)
         for _ in worker:
-            raise OSError("the disk is away")
+            raise OSError(5, "the disk is away")
 
     with pytest.raises(OSError, match="the disk is away"):
         play(program, lambda fake: fake.train(fake.handshake(), [0]))
@@ -428,7 +428,7 @@ def test_an_exception_reaches_the_worker_with_its_class():
         play(program, scenario)
     assert failed[0].kind == 3
     assert "test_worker.py:" in failed[0].message
-    assert failed[0].message.endswith("OSError: the disk is away")
+    assert failed[0].message.endswith("OSError: [Errno 5] the disk is away")
     assert "Traceback" in failed[0].traceback
 
 
