@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "base/file_system.h"
@@ -15,6 +16,7 @@
 #include "runtime/observability/metric_page.h"
 #include "runtime/observability/task_monitor.h"
 #include "runtime/process/batch_mark.h"
+#include "runtime/process/program_words.h"
 #include "runtime/process/shutdown.h"
 #include "runtime/rpc/chief_session.h"
 #include "runtime/rpc/drain.h"
@@ -196,7 +198,8 @@ absl::Status RegisterWorker(ChiefSession* session, ReplicaInputs* inputs) {
 
 // A compute program knows where it has declared what the chief refuses.
 absl::Status WhyNotRegistered(const ReplicaInputs& inputs, const absl::Status& why) {
-  const bool is_refused = absl::IsFailedPrecondition(why) || absl::IsInvalidArgument(why);
+  const bool is_refused = absl::IsFailedPrecondition(why) || absl::IsInvalidArgument(why) ||
+                          absl::StartsWith(why.message(), kOtherComputation);
   return is_refused && inputs.refused != nullptr ? inputs.refused(why) : why;
 }
 

@@ -7,12 +7,14 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 #include "base/status_macros.h"
 #include "chief/session/session_records.h"
 #include "runtime/config/run_config.h"
+#include "runtime/process/program_words.h"
 #include "runtime/process/protocol_version.h"
 #include "runtime/rpc/receiver_rules.h"
 #include "runtime/rpc/run_state.h"
@@ -84,6 +86,33 @@ absl::Status CheckSharedRun(TaskId task, v1::RunConfig theirs, v1::RunConfig our
   return absl::FailedPreconditionError(absl::StrCat(
       difference->field, ": ", difference->second, " at ", task.ToString(), ", but ",
       difference->first, " at the chief; give all tasks the same --run", " and the same flags"));
+}
+
+// Returns the kind of device that the fingerprint of a computation names, and whether it is a GPU.
+// Programs in PyTorch write "torch 2.1 cuda NVIDIA A100 threads 1", models of run files "devices
+// GPU,GPU".
+struct Device {
+  const char* name = "";
+  bool is_gpu = false;
+};
+Device DeviceIn(absl::string_view computation) {
+  if (absl::StrContains(computation, " cuda ")) return {"cuda", true};
+  if (absl::StrContains(computation, "devices GPU")) return {"GPU", true};
+  if (absl::StrContains(computation, " cpu ")) return {"cpu", false};
+  if (absl::StrContains(computation, "devices CPU")) return {"CPU", false};
+  return {};
+}
+
+std::string DescribeDifference(TaskId worker, absl::string_view theirs, absl::string_view first) {
+  const Device now = DeviceIn(theirs), before = DeviceIn(first);
+  if (now.is_gpu || now.name[0] == '\0' || !before.is_gpu) {
+    return absl::StrFormat("%s computes with [%s], the first worker with [%s]", worker.ToString(),
+                           theirs, first);
+  }
+  return absl::StrFormat(
+      "%s computes on %s now, and the run began on %s; its GPU may have failed ([%s] here, [%s] at "
+      "the first worker)",
+      worker.ToString(), now.name, before.name, theirs, first);
 }
 
 }  // namespace
@@ -167,8 +196,9 @@ absl::Status Admission::CheckRunIsAlive() const {
 absl::Status Admission::CheckModelOrPlan(const v1::RegisterTaskRequest& request) {
   const SessionOptions& options = context_.options;
   if (context_.model.has_value()) {
-    return CheckSameModel(*context_.model, request.model(),
-                          options.run.sync().allow_mixed_compute());
+    RETURN_IF_ERROR(CheckSameModel(*context_.model, request.model()));
+    return CheckComputation(ToTaskId(request.identity().member()),
+                            request.model().compute_fingerprint());
   }
   const v1::Manifest* manifest = options.manifest.has_value() ? &*options.manifest : nullptr;
   if (manifest != nullptr) {
@@ -191,6 +221,26 @@ absl::Status Admission::CheckModelOrPlan(const v1::RegisterTaskRequest& request)
   }
   context_.tables.SetBuckets(options.num_ps_tasks, std::move(buckets));
   return absl::OkStatus();
+}
+
+absl::Status Admission::CheckComputation(TaskId worker, const std::string& theirs) {
+  const v1::RunConfig& run = context_.options.run;
+  const std::string& first = context_.model->compute_fingerprint();
+  if (theirs == first || run.sync().allow_mixed_compute()) return absl::OkStatus();
+  std::string text = DescribeDifference(worker, theirs, first);
+  if (!IsSynchronous(run)) {  // Equal bytes are not promised.
+    if (differing_computations_.insert(worker.index).second) context_.log.Warn(std::move(text));
+    return absl::OkStatus();
+  }
+  text = absl::StrCat(kOtherComputation, text,
+                      "; equal bytes cannot be promised: use equal machines or "
+                      "--allow_mixed_compute");
+  // The run fits this worker, but its machine has changed: that ends the worker and not the run.
+  const bool was_accepted =
+      context_.membership.Find(worker) != nullptr && context_.mode->newest_step() > 0;
+  if (!was_accepted) return absl::FailedPreconditionError(text);
+  if (differing_computations_.insert(worker.index).second) context_.log.Warn(text);
+  return absl::AbortedError(text);
 }
 
 void Admission::TakeInitialValues(uint32_t worker, uint64_t values) {

@@ -59,6 +59,10 @@ class Admission {
   // Answers a sender that claims a later term than this chief's. Only the run's directory proves
   // such a claim.
   absl::Status DoubtTerm(absl::Time now, uint64_t claimed);
+  // Checks that the worker computes with the same devices and libraries as the first one. ABORTED,
+  // which ends only its process: an earlier process of the worker did, and the run has trained.
+  // FAILED_PRECONDITION otherwise. In ASYNC a difference is only logged, once.
+  absl::Status CheckComputation(TaskId worker, const std::string& theirs);
   absl::Status RefuseWorker(uint32_t index, const absl::Status& why);
   absl::Status CheckRunIsAlive() const;
   void WarnOfAnotherDirectory(TaskId task, const std::string& directory);
@@ -67,7 +71,8 @@ class Admission {
   Roster& roster_;
   IssuedIncarnations issued_;
   std::set<uint32_t> refused_workers_;
-  std::set<uint32_t> differing_workers_;  // Those that gave other initial values.
+  std::set<uint32_t> differing_workers_;       // Those that gave other initial values.
+  std::set<uint32_t> differing_computations_;  // The workers whose difference is logged.
   std::string last_refusal_;
   absl::Time term_doubted_ = absl::InfinitePast();
 };

@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -129,6 +130,92 @@ TEST_F(AdmissionTest, AHigherTermIsDoubtedAndEndsNothingByItself) {
   EXPECT_EQ(session_->failure().message(),
             "a newer chief, of term 5, has taken this run over; this one, of term 1, ends and "
             "writes nothing more");
+}
+
+// A run whose first worker computes on a GPU.
+class OtherComputationTest : public TrainingSessionTest {
+ protected:
+  using TrainingSessionTest::TrainingSessionTest;
+
+  absl::Status RegisterWith(const std::string& computation, uint32_t worker,
+                            const std::string& nonce) {
+    v1::RegisterTaskRequest request = RequestOf(v1::JOB_WORKER, worker, nonce);
+    request.mutable_model()->set_compute_fingerprint(computation);
+    const auto response = session_->Register(now_, request);
+    if (!response.ok()) return response.status();
+    v1::Identity& identity = tasks_[{v1::JOB_WORKER, worker}];
+    identity.set_run_id("run");
+    identity.set_term(1);
+    *identity.mutable_member() = MemberOf(v1::JOB_WORKER, worker);
+    identity.set_incarnation(response->incarnation());
+    return absl::OkStatus();
+  }
+
+  // Starts a run on GPUs, which makes a step if `trains`.
+  void StartOnGpus(bool trains) {
+    for (const uint32_t i : {0u, 1u}) Register(v1::JOB_PS, i);
+    for (const uint32_t i : {0u, 1u}) ASSERT_EQ(RegisterWith(kGpu, i, "first"), absl::OkStatus());
+    Act();
+    ASSERT_EQ(session_->state().phase(), v1::RunState::PHASE_TRAINING);
+    if (!trains) return;
+    ReportStepsUpTo(1);
+    session_->Disconnect(now_, IdentityOf(v1::JOB_WORKER, 1));
+  }
+
+  static constexpr char kGpu[] = "program torch 2.1 cuda NVIDIA A100 threads 1";
+  static constexpr char kCpu[] = "program torch 2.1 cpu AVX2 threads 1";
+  static constexpr char kLostGpu[] =
+      "worker/1 computes on cpu now, and the run began on cuda; its GPU may have failed ([program "
+      "torch 2.1 cpu AVX2 threads 1] here, [program torch 2.1 cuda NVIDIA A100 threads 1] at the "
+      "first worker)";
+};
+
+TEST_F(OtherComputationTest, AGpuThatFailsEndsItsWorkerAndNotTheRun) {
+  StartOnGpus(/*trains=*/true);
+  for (const char* nonce : {"second", "third"}) {
+    const absl::Status refused = RegisterWith(kCpu, 1, nonce);
+    EXPECT_TRUE(absl::IsAborted(refused)) << refused;
+    EXPECT_EQ(refused.message(), absl::StrCat("computation: ", kLostGpu,
+                                              "; equal bytes cannot be promised: use equal "
+                                              "machines or --allow_mixed_compute"));
+  }
+  EXPECT_TRUE(session_->failure().ok()) << session_->failure();
+  Act();
+  EXPECT_EQ(
+      std::count_if(notes_.begin(), notes_.end(),
+                    [](const std::string& note) { return absl::StrContains(note, kLostGpu); }),
+      1)
+      << "it is logged once";
+  EXPECT_EQ(RegisterWith(kGpu, 1, "on another machine"), absl::OkStatus());
+}
+
+TEST_F(OtherComputationTest, AWorkerThatNeverFittedTheRunIsRefusedForGood) {
+  StartOnGpus(/*trains=*/false);
+  EXPECT_TRUE(absl::IsFailedPrecondition(RegisterWith(kCpu, 1, "second"))) << "nothing is trained";
+  session_ = std::make_unique<TrainingSession>(DefaultOptions());
+  ASSERT_EQ(RegisterWith("simulated, devices GPU,GPU, threads 1", 0, "first"), absl::OkStatus());
+  const absl::Status refused = RegisterWith("simulated, devices CPU, threads 1", 1, "first");
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("worker/1 computes on CPU now, and the run began on GPU"));
+  EXPECT_THAT(std::string(RegisterWith("numpy 2", 1, "first").message()),
+              HasSubstr("worker/1 computes with [numpy 2], the first worker with [simulated, "));
+  TrainingSession::Options mixed = DefaultOptions();
+  mixed.run.mutable_sync()->set_allow_mixed_compute(true);
+  session_ = std::make_unique<TrainingSession>(mixed);
+  EXPECT_EQ(RegisterWith(kGpu, 0, "first"), absl::OkStatus());
+  EXPECT_EQ(RegisterWith(kCpu, 1, "first"), absl::OkStatus());
+}
+
+// Asynchronous runs promise no equal bytes.
+TEST_F(OtherComputationTest, AnotherDeviceIsOnlyLoggedInAnAsynchronousRun) {
+  TrainingSession::Options options = DefaultOptions();
+  options.run.mutable_sync()->set_sync_replicas(false);
+  session_ = std::make_unique<TrainingSession>(options);
+  EXPECT_EQ(RegisterWith(kGpu, 0, "first"), absl::OkStatus());
+  EXPECT_EQ(RegisterWith(kCpu, 1, "first"), absl::OkStatus());
+  Act();
+  EXPECT_THAT(notes_, Contains(kLostGpu));
 }
 
 // Incarnations are not secret: a call that is sent in the name of a dead ps must not keep its place

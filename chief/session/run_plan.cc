@@ -375,8 +375,7 @@ absl::Status CheckSameAsCheckpoint(const v1::RunConfig& run, const v1::ModelDecl
   return absl::OkStatus();
 }
 
-absl::Status CheckSameModel(const v1::ModelDeclaration& first, const v1::ModelDeclaration& other,
-                            bool allow_mixed_compute) {
+absl::Status CheckSameModel(const v1::ModelDeclaration& first, const v1::ModelDeclaration& other) {
   RETURN_IF_ERROR(CheckSameVariables(Pointers(first.variables()), Pointers(other.variables()),
                                      "the first worker", "this worker"));
   if (first.train_examples() != other.train_examples() ||
@@ -396,13 +395,6 @@ absl::Status CheckSameModel(const v1::ModelDeclaration& first, const v1::ModelDe
     return absl::FailedPreconditionError(
         absl::StrFormat("metrics are [%s] here and [%s] at the first worker%s", JoinNames(other),
                         JoinNames(first), kSameModel));
-  }
-  if (!allow_mixed_compute && first.compute_fingerprint() != other.compute_fingerprint()) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("computes with [%s], the first worker with [%s], so equal bytes cannot be "
-                        "promised; use equal machines or "
-                        "--allow_mixed_compute",
-                        other.compute_fingerprint(), first.compute_fingerprint()));
   }
   return absl::OkStatus();
 }

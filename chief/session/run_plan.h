@@ -49,10 +49,9 @@ absl::StatusOr<std::unique_ptr<RunPlan>> PlanRun(const v1::RunConfig& run, uint3
 absl::Status CheckSameAsCheckpoint(const v1::RunConfig& run, const v1::ModelDeclaration& model,
                                    const v1::Manifest& manifest);
 
-// Returns the first difference between two declarations of the same run, FAILED_PRECONDITION, or
-// OK.
-absl::Status CheckSameModel(const v1::ModelDeclaration& first, const v1::ModelDeclaration& other,
-                            bool allow_mixed_compute);
+// Returns the first difference in model or data between two declarations of the same run,
+// FAILED_PRECONDITION, or OK.
+absl::Status CheckSameModel(const v1::ModelDeclaration& first, const v1::ModelDeclaration& other);
 
 // Returns a hash of the variables' names, shapes, types and updates. Manifests contain it.
 uint64_t ModelFingerprint(const std::vector<v1::VariableSpec>& variables);

@@ -318,9 +318,9 @@ TEST(RunPlanTest, AResumeWithAnotherOptimizerIsRefusedWhateverItsSlots) {
 
 TEST(RunPlanTest, AWorkerWithOtherDataOfTheSameSizeIsRefused) {
   v1::ModelDeclaration other = Model();
-  EXPECT_TRUE(CheckSameModel(Model(), other, false).ok());
+  EXPECT_TRUE(CheckSameModel(Model(), other).ok());
   other.set_data_fingerprint(8);
-  EXPECT_THAT(std::string(CheckSameModel(Model(), other, true).message()),
+  EXPECT_THAT(std::string(CheckSameModel(Model(), other).message()),
               StartsWith("data has other content here"));
 }
 
@@ -346,9 +346,9 @@ TEST(RunPlanTest, AllWorkersHaveTheSameMetrics) {
   v1::ModelDeclaration first = Model();
   first.add_metrics()->set_name("auc");
   v1::ModelDeclaration other = first;
-  EXPECT_TRUE(CheckSameModel(first, other, false).ok());
+  EXPECT_TRUE(CheckSameModel(first, other).ok());
   other.mutable_metrics(0)->set_kind(v1::METRIC_KIND_AUC);
-  EXPECT_THAT(std::string(CheckSameModel(first, other, false).message()),
+  EXPECT_THAT(std::string(CheckSameModel(first, other).message()),
               HasSubstr("metrics are [auc (auc)] here and [auc] at the first worker"));
 }
 

@@ -44,7 +44,7 @@ TEST(ProgramInputsTest, AProgramThatCannotBeReadNowIsNotMissing) {
 TEST(ProgramInputsTest, AnInterpreterThatDoesNotStartIsNotTakenForTheProgram) {
   const std::string file = ::testing::TempDir() + "/train.py";
   std::ofstream(file) << "import shoal\n";
-  for (const std::string& python : {"/nowhere/python3", "/etc/passwd"}) {
+  for (const std::string python : {"/nowhere/python3", "/etc/passwd"}) {
     v1::RunConfig run;
     run.mutable_program()->set_file(file);
     run.mutable_program()->set_python(python);
