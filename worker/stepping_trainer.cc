@@ -47,6 +47,7 @@ PrefetcherOptions ReadWith(int threads, const Replica* replica) {
 
 SteppingTrainer::SteppingTrainer(const TrainerOptions& options)
     : options_(options),
+      computed_(options.progress_period),
       train_batches_(*options.train, options.train_plan,
                      ReadWith(options.train_threads, options.replica)),
       test_batches_(options.test != nullptr ? *options.test : *options.train, options.test_plan,
@@ -56,9 +57,10 @@ SteppingTrainer::SteppingTrainer(const TrainerOptions& options)
     flights_.push_back(std::make_unique<Flight>());
     flights_.back()->trainer = this;
   }
+  options_.replica->ReportProgressTo([this] { computed_.OnProgress(options_.clock->Now()); });
 }
 
-SteppingTrainer::~SteppingTrainer() = default;
+SteppingTrainer::~SteppingTrainer() { options_.replica->ReportProgressTo(nullptr); }
 
 void SteppingTrainer::OnState(const v1::RunState& state) {
   MutexLock lock(&mutex_);

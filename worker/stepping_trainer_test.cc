@@ -1,5 +1,6 @@
 #include "worker/stepping_trainer.h"
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -50,6 +51,7 @@ class EndingProgram : public ReplicaProgram {
     return absl::InternalError("nothing is to be computed");
   }
   std::string compute_fingerprint() const override { return "ending"; }
+  void ReportProgressTo(std::function<void()> report) override { on_progress = std::move(report); }
   bool may_end() const override { return true; }
   bool HasEnded() override { return ++checks >= 3; }
   absl::Status CheckIdle() override {
@@ -59,6 +61,7 @@ class EndingProgram : public ReplicaProgram {
 
   int checks = 0;
   int reads = 0;
+  std::function<void()> on_progress;
 
  private:
   std::vector<v1::VariableSpec> variables_;
@@ -134,6 +137,8 @@ TEST_P(SteppingTrainerTest, AProgramThatEndsWhileItsWorkerWaitsEndsTheWorker) {
   } else {
     trainer = std::make_unique<AsyncTrainer>(options);
   }
+  for (int report = 0; report < 3; ++report) program.on_progress();
+  EXPECT_EQ(trainer->progress().computed, 1u) << "they come within 15 s";
   v1::RunState state;
   state.set_number(1);
   state.set_phase(v1::RunState::PHASE_TRAINING);
@@ -150,6 +155,8 @@ TEST_P(SteppingTrainerTest, AProgramThatEndsWhileItsWorkerWaitsEndsTheWorker) {
     EXPECT_GT(store.num_waiting(), 0u) << "the worker did not wait for a ps";
   }
   store.Shutdown();
+  trainer.reset();
+  EXPECT_TRUE(program.on_progress == nullptr);
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, SteppingTrainerTest, ::testing::Bool(),

@@ -8,6 +8,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 
 #include "base/clock.h"
 #include "ml/data/batch_plan.h"
@@ -44,6 +45,8 @@ struct TrainerOptions {
   SummaryWriter* summaries = nullptr;  // Receives the model's summaries; may be null.
   WorkerMetrics* metrics = nullptr;    // Receives counts; may be null.
   BatchMark* mark = nullptr;           // Records the batch that is being computed; may be null.
+  // A program's reports of progress count at most once in this time.
+  absl::Duration progress_period = absl::Seconds(15);
   // Returns this task's identity for messages to the chief; the trainer fills in the lineage.
   std::function<v1::Identity()> identity;
 };
@@ -74,7 +77,8 @@ class Trainer {
     std::string activity;
     std::optional<BatchKey> batch;  // the batch that is being computed
     bool computing = false;         // a batch or an evaluation block is being computed
-    uint64_t computed = 0;          // batches and blocks that have been computed
+    // Batches and blocks that have been computed, and reports of progress of a program.
+    uint64_t computed = 0;
   };
   virtual Progress progress() const = 0;
 };

@@ -36,6 +36,9 @@
 namespace shoal {
 namespace {
 
+// A program's reports of progress count at most once in this part of cluster.stall_seconds.
+constexpr double kPartOfStall = 0.125;
+
 // The worker's status and metrics.
 class WorkerSource : public TaskSource {
  public:
@@ -134,6 +137,7 @@ absl::Status Train(const TaskOptions& options, const WorkerLinks& links,
   const std::unique_ptr<SummaryWriter> summaries = SummariesFor(options);
   // If there is no test split the trainer evaluates nothing, and reads no plan of it.
   const bool evaluates = inputs.test != nullptr;
+  const absl::Duration stall = absl::Seconds(options.run.cluster().stall_seconds());
   const Dataset& test = evaluates ? *inputs.test : *inputs.train;
   TrainerOptions trainer_options{.worker = options.task.index,
                                  .clock = options.clock,
@@ -150,6 +154,7 @@ absl::Status Train(const TaskOptions& options, const WorkerLinks& links,
                                  .summaries = summaries.get(),
                                  .metrics = &source->metrics,
                                  .mark = mark.get(),
+                                 .progress_period = kPartOfStall * stall,
                                  .identity = [session] { return session->identity(); }};
   ProgressLinks progress;
   progress.session = session;

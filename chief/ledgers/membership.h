@@ -36,8 +36,8 @@ struct Member {
   bool has_batch = false;
   BatchKey batch;  // The batch that it was computing at its last heartbeat.
   // Only for workers. `computing` is true while it computes a batch or an evaluation block,
-  // `computed` is the number that it has computed, and `computing_since` is a time since which it
-  // has computed the current one.
+  // `computed` is the number that it has computed, with its program's reports of progress, and
+  // `computing_since` is a time since which it has computed the current one without such a report.
   bool computing = false;
   uint64_t computed = 0;
   absl::Time computing_since;

@@ -25,15 +25,17 @@ bool Roster::OnHeartbeat(absl::Time now, const v1::HeartbeatRequest& request) {
   Member* member = context_.membership.FindMutable(task);
   member->step = request.step();
   member->activity = request.activity();
-  member->has_batch = request.has_batch();
+  const bool had_batch = std::exchange(member->has_batch, request.has_batch());
   member->batch = ToBatchKey(request.batch());
-  if (!request.computing() || !member->computing || request.computed() != member->computed) {
-    member->computing_since = now;
-  }
-  if (request.computed() != member->computed && request.has_batch() && context_.plan != nullptr &&
+  const bool still_computes = request.computing() && member->computing;
+  const bool has_progressed = request.computed() != member->computed;
+  if (!still_computes || has_progressed) member->computing_since = now;
+  if (has_progressed && request.has_batch() && context_.plan != nullptr &&
       context_.plan->steps.Covers(member->batch)) {
     context_.progress.OnBatchBegun(now, member->batch);
   }
+  const bool still_evaluates = still_computes && !had_batch && !request.has_batch();
+  if (has_progressed && still_evaluates) context_.progress.OnSign(now);
   member->computing = request.computing();
   member->computed = request.computed();
   if (task.job == Job::kWorker) {
@@ -116,10 +118,13 @@ void Roster::TakePlacesOfStalled(absl::Time now, std::vector<Lost>* lost) {
     }
     context_.log.NoteTrouble(absl::StrFormat(
         "%s hangs: process %d on %s has computed %s for %s; it loses its place, others get its "
-        "work. If it is only slow, raise cluster.stall_seconds",
+        "work. If it is only slow, raise cluster.stall_seconds%s",
         task.ToString(), member->process_id, member->host,
         member->has_batch ? ToString(member->batch) : "an evaluation block",
-        Seconds(now - member->computing_since)));
+        Seconds(now - member->computing_since),
+        context_.options.run.program().file().empty()
+            ? ""
+            : ", or let the program call work.progress() between the parts of its computation"));
     TakePlace(task, "it hangs in one batch", lost);
   }
 }

@@ -1,4 +1,5 @@
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,39 @@ TEST_F(RosterTest, AWorkerThatMakesProgressKeepsItsPlaceHoweverLongItComputes) {
   }
   EXPECT_THAT(session_->state().workers(), ElementsAre(0, 1));
   EXPECT_TRUE(session_->failure().ok());
+}
+
+// The program reports progress from within one block of test data.
+TEST_F(RosterTest, SignsOfALongEvaluationKeepTheWorkerAndTheRun) {
+  StartTraining();
+  for (const uint32_t worker : {0u, 1u}) activities_[worker].set_computing(true);
+  for (int sign = 1; sign <= 6; ++sign) {
+    PassTime(100, all_);
+    for (const uint32_t worker : {0u, 1u}) activities_[worker].set_computed(sign);
+  }
+  EXPECT_THAT(session_->state().workers(), ElementsAre(0, 1));
+  EXPECT_TRUE(session_->failure().ok()) << session_->failure();
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_TRAINING);
+  PassTime(125, all_);
+  EXPECT_THAT(Workers(), IsEmpty());
+}
+
+TEST_F(RosterTest, AStalledWorkerIsNamedWithTheRemedyForAProgram) {
+  for (const bool is_program : {false, true}) {
+    TrainingSession::Options options = DefaultOptions();
+    if (is_program) options.run.mutable_program()->set_file("/a/train.py");
+    session_ = std::make_unique<TrainingSession>(options);
+    tasks_.clear();
+    notes_.clear();
+    StartTraining();
+    activities_[0].set_computing(true);
+    PassTime(125, all_);
+    EXPECT_THAT(
+        notes_,
+        Contains(HasSubstr(is_program ? "raise cluster.stall_seconds, or let the program call "
+                                        "work.progress() between the parts of its computation"
+                                      : "If it is only slow, raise cluster.stall_seconds")));
+  }
 }
 
 TEST_F(RosterTest, AWorkerThatWaitsDoesNotHang) {

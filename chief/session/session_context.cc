@@ -18,6 +18,9 @@ constexpr absl::Duration kShortestSilence = absl::Seconds(6);
 // The most batches to remember: more than workers compute between two steps, or hold in one lease.
 constexpr size_t kMostBegun = 4096;
 
+// The longest time for which signs alone keep the run alive.
+constexpr absl::Duration kLongestWithSigns = absl::Hours(1);
+
 uint64_t FirstLineage(const SessionOptions& options) {
   return options.manifest.has_value() ? options.manifest->lineage() + 1 : 1;
 }
@@ -27,10 +30,16 @@ uint64_t FirstLineage(const SessionOptions& options) {
 void TrainingProgress::OnProgress(absl::Time now) {
   last_ = now;
   begun_.clear();
+  first_sign_ = absl::InfiniteFuture();
 }
 
 void TrainingProgress::OnBatchBegun(absl::Time now, const BatchKey& batch) {
   if (begun_.size() < kMostBegun && begun_.insert(batch).second) last_ = now;
+}
+
+void TrainingProgress::OnSign(absl::Time now) {
+  first_sign_ = std::min(first_sign_, now);
+  if (now - first_sign_ <= kLongestWithSigns) last_sign_ = now;
 }
 
 SessionContext::SessionContext(SessionOptions session_options)

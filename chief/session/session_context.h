@@ -1,6 +1,7 @@
 #ifndef SHOAL_CHIEF_SESSION_SESSION_CONTEXT_H_
 #define SHOAL_CHIEF_SESSION_SESSION_CONTEXT_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -26,16 +27,22 @@ namespace shoal {
 
 // Remembers when the training last made progress. A step, a shard and an evaluation are progress.
 // So is a worker that begins a batch that no worker has begun since then, but not a batch that is
-// computed again.
+// computed again. A sign of progress from within an evaluation keeps the run alive, too, for at
+// most an hour: a block that is evaluated again and again gives signs as well.
 class TrainingProgress {
  public:
   void OnProgress(absl::Time now);
   void OnBatchBegun(absl::Time now, const BatchKey& batch);
+  void OnSign(absl::Time now);
   absl::Time last() const { return last_; }
+  // Returns the time of the last progress or sign.
+  absl::Time last_sign() const { return std::max(last_, last_sign_); }
 
  private:
   absl::Time last_ = absl::InfinitePast();
-  std::set<BatchKey> begun_;  // Batches that workers have begun since then.
+  std::set<BatchKey> begun_;                        // Batches that workers have begun since then.
+  absl::Time first_sign_ = absl::InfiniteFuture();  // The first one since then.
+  absl::Time last_sign_ = absl::InfinitePast();
 };
 
 // The chief's knowledge of one ps.

@@ -21,6 +21,20 @@ TEST(TrainingProgressTest, ComputingABatchAgainIsNotProgress) {
   EXPECT_EQ(progress.last(), now + absl::Seconds(4)) << "a step was made in between";
 }
 
+TEST(TrainingProgressTest, SignsAloneKeepARunAliveForAnHour) {
+  TrainingProgress progress;
+  absl::Time now = absl::UnixEpoch();
+  progress.OnProgress(now);
+  for (int minute = 1; minute < 90; ++minute) progress.OnSign(now + absl::Minutes(minute));
+  EXPECT_EQ(progress.last_sign(), now + absl::Minutes(61)) << "an hour after the first one";
+  EXPECT_EQ(progress.last(), now) << "a stop waits for steps, not for signs";
+  now += absl::Hours(2);
+  progress.OnProgress(now);
+  EXPECT_EQ(progress.last_sign(), now);
+  progress.OnSign(now + absl::Minutes(1));
+  EXPECT_EQ(progress.last_sign(), now + absl::Minutes(1));
+}
+
 TEST(SessionContextTest, AResumedRunBeginsANewLineageAtItsCheckpoint) {
   SessionOptions options = TestSessionOptions();
   options.manifest.emplace();

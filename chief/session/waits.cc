@@ -140,7 +140,7 @@ Waits::Current Waits::current(absl::Time now) const {
   current.is_waiting = kind_ != Kind::kNone;
   current.is_for_progress = kind_ == Kind::kProgress;
   const absl::Time begin =
-      current.is_for_progress ? std::max(context_.progress.last(), since_) : since_;
+      current.is_for_progress ? std::max(context_.progress.last_sign(), since_) : since_;
   if (current.is_waiting) current.waited = now - begin;
   Text text = Describe(kind_);
   current.whom = std::move(text.whom);
@@ -150,7 +150,7 @@ Waits::Current Waits::current(absl::Time now) const {
 
 void Waits::CheckCurrent(absl::Time now) {
   const SessionOptions& options = context_.options;
-  const absl::Time progress = context_.progress.last();
+  const absl::Time progress = context_.progress.last_sign();
   const Kind kind = CurrentKind();
   const bool has_progressed = kind == Kind::kProgress && progress > since_;
   if (kind != kind_ || has_progressed) {

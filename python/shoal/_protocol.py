@@ -1,4 +1,4 @@
-"""The messages between a worker and a compute program, and their order: docs/compute_program.md, versions 1 to 4.
+"""The messages between a worker and a compute program, and their order: docs/compute_program.md, versions 1 to 5.
 
 Everything here is a pure function of bytes. Conversation is the program's side; the owner of the socket gives it the
 bytes that arrive and sends the bytes that it returns.
@@ -18,12 +18,13 @@ from shoal.errors import ProgramError, ProtocolError
 
 MAGIC = 0x314D4752504C4853
 OLDEST_VERSION = 1
-VERSION = 4
+VERSION = 5
 
-HELLO, DECLARE, READY, FINAL, DONE, ERROR, LOOK_UP, LOOK_AHEAD = 1, 2, 3, 4, 5, 6, 7, 8
+HELLO, DECLARE, READY, FINAL, DONE, ERROR, LOOK_UP, LOOK_AHEAD, PROGRESS = 1, 2, 3, 4, 5, 6, 7, 8, 9
 WELCOME, LAYOUT, TRAIN, EVALUATE, ANNOUNCE, FINISH, ROWS = 17, 18, 19, 20, 21, 22, 23
 NAMES = {
     1: "HELLO", 2: "DECLARE", 3: "READY", 4: "FINAL", 5: "DONE", 6: "ERROR", 7: "LOOK_UP", 8: "LOOK_AHEAD",
+    9: "PROGRESS",
     17: "WELCOME", 18: "LAYOUT", 19: "TRAIN", 20: "EVALUATE", 21: "ANNOUNCE", 22: "FINISH", 23: "ROWS",
 }  # fmt: skip
 
@@ -290,6 +291,15 @@ class Conversation:
         for table, keys in tables:
             parts += [struct.pack("<IQ", table, len(keys)), keys.astype("<u8").tobytes()]
         return message(LOOK_AHEAD, b"".join(parts))
+
+    @property
+    def knows_progress(self) -> bool:
+        """Returns whether the worker takes PROGRESS."""
+        return self._version > 4
+
+    def progress(self) -> bytes:
+        self._move("working", "working")
+        return message(PROGRESS, struct.pack("<Q", self._work))
 
     def done(self, loss_sum: float, metrics: Sequence[MetricValue]) -> bytes:
         self._move("working", "idle")

@@ -200,6 +200,15 @@ class Work:
             self._worker._send_final(self._pending)
             self._pending, self._pending_bytes = [], 0
 
+    def progress(self) -> None:
+        """Says that a part of a long batch or evaluation has been computed.
+
+        A worker that computes one of them for cluster.stall_seconds (120) counts as hung; each call begins that time
+        anew. It sends at most one message per second, so it may be called after every part, however short.
+        """
+        self._check_open("progress()")
+        self._worker._report_progress()
+
     def done(
         self, loss_sum: float, examples: Optional[int] = None, metrics: Optional[Mapping[str, Any]] = None
     ) -> None:

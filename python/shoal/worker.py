@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from time import monotonic
 from typing import Optional
 
 import numpy as np
@@ -26,6 +27,9 @@ from shoal.optimizers import Optimizer
 from shoal.tables import Table
 
 __all__ = ["Rows", "Variable", "Work", "Worker"]
+
+# The shortest time in seconds between two reports of progress, and between the begin of a batch and the first one.
+_PROGRESS_PERIOD = 1.0
 
 
 class Worker:
@@ -73,6 +77,7 @@ class Worker:
         self._contributions: tuple[Arrays, Arrays] = ({}, {})
         self._memory: Optional[tuple[mmap.mmap, memoryview]] = None  # Parameters and contributions.
         self._finish: Optional[_protocol.Finish] = None
+        self._progress_at = 0.0  # The time of the last report of progress, or of the begin of the batch.
         self._called_at = place()
         self._left_at = ""
         self._exit: Optional[tuple[str, object]] = None  # Where sys.exit was called, and with what.
@@ -240,6 +245,7 @@ class Worker:
             raise ProtocolError(f"work {assignment.work} names a set above 1")
         arrays = self._contributions[assignment.contribution_set] if assignment.is_training else {}
         contributions = Contributions(arrays, self._contributing)
+        self._progress_at = monotonic()
         return Work(self, assignment, self._parameters[assignment.parameter_set], contributions)
 
     def _map(self, layout: _protocol.Layout) -> None:
@@ -332,6 +338,14 @@ class Worker:
     def _send_final(self, names: Sequence[str]) -> None:
         if self._conversation.state == "working":
             self._send(self._conversation.final(self._numbers[name] for name in names))
+
+    def _report_progress(self) -> None:
+        now = monotonic()
+        if now - self._progress_at < _PROGRESS_PERIOD:
+            return
+        self._progress_at = now
+        if self._conversation.state == "working" and self._conversation.knows_progress:
+            self._send(self._conversation.progress())
 
     def _send_done(self, loss_sum: float, metrics: dict[str, Value]) -> None:
         if self._conversation.state == "working":  # FINISH may have come in between.

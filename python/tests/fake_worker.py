@@ -16,7 +16,7 @@ import numpy as np
 import shoal
 from shoal._link import Link
 
-HELLO, DECLARE, READY, FINAL, DONE, ERROR, LOOK_UP, LOOK_AHEAD = 1, 2, 3, 4, 5, 6, 7, 8
+HELLO, DECLARE, READY, FINAL, DONE, ERROR, LOOK_UP, LOOK_AHEAD, PROGRESS = 1, 2, 3, 4, 5, 6, 7, 8, 9
 WELCOME, LAYOUT, TRAIN, EVALUATE, ANNOUNCE, FINISH, ROWS = 17, 18, 19, 20, 21, 22, 23
 TRAINABLE, ASSIGN, FROZEN = 1, 2, 3
 ROW_BYTES = 1 << 24
@@ -75,6 +75,7 @@ class Result:
     values_at_final: dict = field(default_factory=dict)
     look_ups: list = field(default_factory=list)  # a dict of keys by table per LOOK_UP
     look_aheads: list = field(default_factory=list)  # epoch, index and a dict of keys by table per LOOK_AHEAD
+    reports: int = 0  # the number of PROGRESS
     rows: dict = field(default_factory=dict)  # gradients by table and key, summed over the look-ups
 
 
@@ -113,11 +114,11 @@ class FakeWorker:
                 raise EOFError("the program closed the socket")
             self.buffer += data
 
-    def welcome(self, purpose=0, workers=1, seed=1, version=4, directory="/runs/x", run_file="batch_size: 4"):
+    def welcome(self, purpose=0, workers=1, seed=1, version=5, directory="/runs/x", run_file="batch_size: 4"):
         _, hello = self.receive(HELLO)
         magic, lowest, highest = hello.take("QII")
         assert struct.pack("<Q", magic) == b"SHLPRGM1"
-        assert (lowest, highest) == (1, 4)
+        assert (lowest, highest) == (1, 5)
         self.implementation = hello.text()
         hello.end()
         self.version = version
@@ -212,10 +213,15 @@ class FakeWorker:
         gradients = []  # of each table of each look-up: the table, the keys, the memory
         row_at = self.row_area
         while True:
-            kind, f = self.receive(FINAL, DONE, LOOK_UP, LOOK_AHEAD)
+            kind, f = self.receive(FINAL, DONE, LOOK_UP, LOOK_AHEAD, PROGRESS)
             assert f.take("Q") == self.work
             if kind == DONE:
                 break
+            if kind == PROGRESS:
+                assert self.version > 4
+                f.end()
+                result.reports += 1
+                continue
             if kind == LOOK_AHEAD:
                 assert self.version > 3
                 assert cs is not None, "LOOK_AHEAD in an evaluation"

@@ -114,7 +114,7 @@ def announce_with_rows(fake, **batch):
     fake.look_up = announce_first
 
 
-@pytest.mark.parametrize("version", [3, 4])
+@pytest.mark.parametrize("version", [3, 4, 5])
 def test_keys_of_an_announced_batch_are_named_ahead(version):
     def scenario(fake):
         values = fake.handshake(version=version)

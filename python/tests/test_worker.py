@@ -405,8 +405,33 @@ class _Hello:
 
 
 def test_an_unknown_version_is_refused():
-    with pytest.raises(ProtocolError, match="speaks version 5 of .* this package versions 1 to 4"):
-        play(linear, lambda fake: fake.welcome(version=5))
+    with pytest.raises(ProtocolError, match="speaks version 6 of .* this package versions 1 to 5"):
+        play(linear, lambda fake: fake.welcome(version=6))
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_progress_is_reported_at_most_once_per_second(version, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("shoal.worker.monotonic", lambda: now[0])
+
+    def program(worker):
+        declare(worker)
+        for work in worker:
+            for seconds in (0.5, 0.5, 0.5, 0.75, 10):  # the time goes on before each call
+                now[0] += seconds
+                work.progress()
+            work.done(1.0)
+            with pytest.raises(shoal.ProgramError, match=r"progress\(\) is called for .* after done\(\)"):
+                work.progress()
+            now[0] += 10
+
+    def scenario(fake):
+        values = fake.handshake(version=version)
+        reports = [fake.train(values, [0]).reports, fake.evaluate(values, [0]).reports]
+        fake.finish()
+        return reports
+
+    assert play(program, scenario) == ([3, 3] if version > 4 else [0, 0])
 
 
 def test_an_exception_reaches_the_worker_with_its_class():

@@ -104,7 +104,8 @@ class ChiefSession {
     std::optional<BatchKey> batch;  // The batch that is being computed.
     // Workers: a batch or an evaluation block is being computed.
     bool computing = false;
-    // Workers: the number of batches and blocks that have been computed.
+    // Workers: the number of batches and blocks that have been computed, and of reports of progress
+    // of a program that computes a long one.
     uint64_t computed = 0;
     // Workers: the ps that do not answer.
     std::vector<uint32_t> silent_ps;

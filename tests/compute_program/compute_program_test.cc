@@ -78,12 +78,8 @@ TEST(ComputeProgramTest, DeclaresAndComputes) {
   EXPECT_EQ(again.loss_sum, first.loss_sum);
   EXPECT_EQ(trained.contribution(1, 0)[2], gradient);
 
-  std::vector<const float*> parameters;
-  for (uint32_t v = 0; v < 4; ++v) parameters.push_back(trained.parameter(v));
-  LoadedBatch block;
-  block.num_examples = 50;
   BatchResult evaluated;
-  ASSERT_TRUE(trained.program().Evaluate(block, parameters, {}, &evaluated).ok());
+  ASSERT_TRUE(trained.Evaluate(&evaluated).ok());
   EXPECT_GT(evaluated.loss_sum, 0);
   ASSERT_EQ(evaluated.metrics.size(), 3u);
   EXPECT_EQ(evaluated.metrics[0].weight, 50);
@@ -98,6 +94,21 @@ TEST(ComputeProgramTest, DeclaresAndComputes) {
   EXPECT_LT(MetricValue(evaluated.metrics[2]), 0.5) << "the parameter has the wrong sign";
   EXPECT_GT(MetricValue(evaluated.metrics[2]), 0);
   trained.inputs().finish(absl::OkStatus());
+}
+
+TEST(ComputeProgramTest, ReportsOfProgressReachTheWorkerBeforeTheResult) {
+  Trained trained("reports_progress");
+  ASSERT_TRUE(trained.status().ok()) << trained.status();
+  int reports = 0;
+  trained.program().ReportProgressTo([&reports] { ++reports; });
+  BatchResult result;
+  ASSERT_TRUE(trained.Train(0, 0, &result).ok());
+  EXPECT_EQ(reports, 0);
+  EXPECT_EQ(trained.Evaluate(&result), absl::OkStatus());
+  EXPECT_EQ(trained.Evaluate(&result), absl::OkStatus());
+  EXPECT_EQ(reports, 2);
+  trained.program().ReportProgressTo(nullptr);
+  EXPECT_EQ(trained.Evaluate(&result), absl::OkStatus()) << "nobody wants to know";
 }
 
 TEST(ComputeProgramTest, AProgramThatSpeaksVersion1HasMeansOnly) {
@@ -159,7 +170,7 @@ TEST(ComputeProgramTest, IsRefusedBeforeItIsReady) {
   const std::pair<const char*, const char*> cases[] = {
       {"ends_at_once", "ended before it was ready (exit code 3"},
       {"is_no_program", "is not a compute program"},
-      {"is_too_new", "has versions 5 to 5"},
+      {"is_too_new", "has versions 6 to 6"},
       {"fails_before_ready", "program: toy.cc:1: there is no data"},
       {"ends_before_ready", "ended without asking for work"},
       {"other_settings", "settings have other fields"},
@@ -198,6 +209,7 @@ TEST(ComputeProgramTest, FailsItsWorkerLater) {
       {"bin_does_not_exist", "metric auc with bin 196609"},
       {"impossible_metric", "metric accuracy"},
       {"other_work", "while it computes work 1"},
+      {"reports_other_work", "sent a PROGRESS that is damaged or for work 2 while it computes"},
   };
   for (const auto& [mode, why] : cases) {
     Trained trained(mode);

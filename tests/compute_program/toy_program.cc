@@ -275,6 +275,19 @@ class ToyProgram {
     return work;
   }
 
+  // Computes for eight seconds, in pieces of 100 ms.
+  void EvaluateSlowly(const Work& work) {
+    for (int piece = 0; piece < 80; ++piece) {
+      usleep(100000);
+      ReportProgress(work.number);
+    }
+  }
+
+  void ReportProgress(uint64_t work) {
+    MessageWriter(ProgramMessage::kProgress, &output_).U64(work);
+    Send();
+  }
+
   void Final(const Work& work, uint32_t variable) {
     MessageWriter(ProgramMessage::kFinal, &output_).U64(work.number).U32(variable);
     Send();
@@ -391,6 +404,9 @@ class ToyProgram {
       Contribution(work.contribution_set, kMean)[0] = static_cast<float>(mean);
       if (mode_ == "dies_between_marks" && work.number == 3) raise(SIGKILL);
     }
+    if (work.evaluates && mode_ == "evaluates_slowly") EvaluateSlowly(work);
+    if (work.evaluates && mode_ == "reports_progress") ReportProgress(work.number);
+    if (!work.evaluates && mode_ == "reports_other_work") ReportProgress(work.number + 1);
     if (mode_ == "loss_is_not_finite" && work.batch == 1) {
       loss = std::numeric_limits<double>::infinity();
     }

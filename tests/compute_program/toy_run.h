@@ -101,6 +101,15 @@ class Trained {
         arguments, result, [this](uint32_t v, int64_t) { ++finals_[v]; }, [] {});
   }
 
+  // Evaluates all test examples of the toy program.
+  absl::Status Evaluate(BatchResult* result) {
+    std::vector<const float*> parameters;
+    for (uint32_t v = 0; v < program().variables().size(); ++v) parameters.push_back(parameter(v));
+    LoadedBatch block;
+    block.num_examples = 50;
+    return program().Evaluate(block, parameters, {}, result);
+  }
+
   // Trains until something fails.
   absl::Status TrainAll() {
     for (int64_t index = 0; index < 10; ++index) {

@@ -208,7 +208,7 @@ void Compute(absl::string_view input) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   absl::string_view input(reinterpret_cast<const char*>(data), size);
-  switch (shoal::TakeChoice(&input, 12)) {
+  switch (shoal::TakeChoice(&input, 14)) {
     case 0:
       shoal::Talk(input, /*from_the_start=*/true, /*evaluates=*/false);
       break;
@@ -241,6 +241,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 11:
       shoal::Talk(input, /*from_the_start=*/false, /*evaluates=*/false, /*version=*/4);
+      break;
+    case 12:
+      shoal::Talk(input, /*from_the_start=*/false, /*evaluates=*/false, /*version=*/5);
+      break;
+    case 13:
+      shoal::Talk(input, /*from_the_start=*/false, /*evaluates=*/true, /*version=*/5);
       break;
     default:
       shoal::Compute(input);

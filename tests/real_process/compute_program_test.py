@@ -98,6 +98,14 @@ def a_killed_program_changes_nothing():
         assert "killed by SIGKILL" in run.logs(200), run.logs(200)
 
 
+def a_long_evaluation_that_reports_progress_does_not_count_as_hung():
+    with ProgramRun("--num_ps_tasks=1", "--num_replicas=1", "--num_epochs=1", "--set=cluster.stall_seconds=3",
+                    mode="evaluates_slowly") as run:
+        run.finish()
+        assert " hangs" not in run.logs(200) and " died " not in run.output, (run.logs(200), run.output)
+        assert "test_loss" in run.summary(), run.summary()
+
+
 def rows_of(run):
     """The exported table of the newest checkpoint."""
     tables = run.out / "tables"
@@ -298,7 +306,7 @@ def programs_are_validated_with_the_run():
 
 if __name__ == "__main__":
     cluster.main([trains_with_its_own_settings, learns, any_number_of_tasks_gives_the_same_bytes,
-                  a_killed_program_changes_nothing,
+                  a_killed_program_changes_nothing, a_long_evaluation_that_reports_progress_does_not_count_as_hung,
                   a_program_with_a_table_has_the_same_rows_with_any_tasks_and_kills,
                   a_table_of_a_program_continues_in_other_buckets, no_process_of_a_program_outlives_its_worker,
                   a_stop_of_all_processes_makes_a_checkpoint, asynchronous, asynchronous_with_kills,

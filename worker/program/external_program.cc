@@ -250,7 +250,7 @@ absl::Status ExternalProgram::TalkWhileIn(Phase phase, absl::Time deadline,
       case ProgramChannel::Event::kReceived: {
         const absl::Status received = conversation_.Receive(input_, on_final);
         if (!received.ok()) return Logged(received, conversation_.traceback(), see_log_);
-        PassOnLookAhead();
+        PassOnNews();
         break;
       }
       case ProgramChannel::Event::kTimeout:
@@ -336,7 +336,8 @@ absl::Status ExternalProgram::AnswerLookUps() {
   return absl::OkStatus();
 }
 
-void ExternalProgram::PassOnLookAhead() {
+void ExternalProgram::PassOnNews() {
+  if (conversation_.TakeProgress() && on_progress_ != nullptr) on_progress_();
   const std::optional<ProgramConversation::LookAhead> ahead = conversation_.TakeLookAhead();
   if (!ahead.has_value() || asked_ == nullptr) return;
   std::vector<absl::Span<const uint64_t>> keys(lookups_.size());

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -102,6 +103,10 @@ class ExternalProgram : public ReplicaProgram {
   uint32_t announced_ahead() const override { return declaration().announced_ahead; }
   void Expect(uint64_t step, absl::Span<const BatchKey> next) override;
 
+  void ReportProgressTo(std::function<void()> on_progress) override {
+    on_progress_ = std::move(on_progress);
+  }
+
   absl::Status Prepare(int64_t /*num_examples*/) override { return absl::OkStatus(); }
   absl::Status Train(const TrainArguments& arguments, BatchResult* result, OnFinal on_final,
                      absl::FunctionRef<void()> on_result) override;
@@ -128,8 +133,9 @@ class ExternalProgram : public ReplicaProgram {
   absl::Status TalkUntilDone(absl::FunctionRef<void(uint32_t)> on_final);
   // Gives the program the rows that it asks for.
   absl::Status AnswerLookUps();
-  // Remembers the keys that the program has named for a later batch, if it has.
-  void PassOnLookAhead();
+  // Passes on that the program has made progress, and remembers the keys that it has named for a
+  // later batch, if it has done so.
+  void PassOnNews();
   // Talks with the program until the conversation leaves the phase.
   absl::Status TalkWhileIn(ProgramConversation::Phase phase, absl::Time deadline,
                            absl::FunctionRef<void(uint32_t)> on_final);
@@ -146,6 +152,7 @@ class ExternalProgram : public ReplicaProgram {
   std::vector<v1::VariableSpec> variables_;  // The declared ones; Freeze changes them.
   std::vector<TableLookups> lookups_;        // Indexed by table.
   AskedRows* asked_ = nullptr;
+  std::function<void()> on_progress_;  // May be null.
   bool is_evaluating_ = false;
   absl::Time ready_deadline_;
   std::optional<BatchPlan> train_plan_;

@@ -28,9 +28,9 @@ constexpr uint32_t kRetryable = 2;
 constexpr uint32_t kSurroundings = 3;
 
 const char* NameOf(uint32_t type) {
-  constexpr const char* kNames[] = {"HELLO", "DECLARE", "READY",   "FINAL",
-                                    "DONE",  "ERROR",   "LOOK_UP", "LOOK_AHEAD"};
-  return type >= 1 && type <= 8 ? kNames[type - 1] : "a message of an unknown type";
+  constexpr const char* kNames[] = {"HELLO", "DECLARE", "READY",      "FINAL",   "DONE",
+                                    "ERROR", "LOOK_UP", "LOOK_AHEAD", "PROGRESS"};
+  return type >= 1 && type <= 9 ? kNames[type - 1] : "a message of an unknown type";
 }
 
 uint32_t MostBytes(uint32_t type, uint32_t version) {
@@ -113,8 +113,9 @@ absl::Status ProgramConversation::CheckHead(uint32_t type, uint32_t bytes) const
                       (is(ProgramMessage::kDone) && is_working) ||
                       (is(ProgramMessage::kLookUp) && is_working && version_ > 2) ||
                       (is(ProgramMessage::kLookAhead) && is_working && version_ > 3) ||
+                      (is(ProgramMessage::kProgress) && is_working && version_ > 4) ||
                       (is(ProgramMessage::kError) && phase_ > Phase::kHello) ||
-                      (type <= static_cast<uint32_t>(ProgramMessage::kLookAhead) &&
+                      (type <= static_cast<uint32_t>(ProgramMessage::kProgress) &&
                        phase_ == Phase::kEnded);  // It was under way when FINISH was sent.
   if (!is_due || type == 0) {
     return Wrong(
@@ -147,6 +148,8 @@ absl::Status ProgramConversation::Handle(ProgramMessage type, absl::string_view 
       return HandleLookUp(payload);
     case ProgramMessage::kLookAhead:
       return HandleLookAhead(payload);
+    case ProgramMessage::kProgress:
+      return HandleProgress(payload);
     default:
       return HandleDone(payload);
   }
@@ -257,6 +260,17 @@ absl::Status ProgramConversation::HandleLookAhead(absl::string_view payload) {
       ReadProgramKeys("LOOK_AHEAD", declaration_.tables, count, &reader, &row_bytes, &ahead.tables);
   if (!read.ok()) return Wrong(read.message());
   look_ahead_ = std::move(ahead);
+  return absl::OkStatus();
+}
+
+absl::Status ProgramConversation::HandleProgress(absl::string_view payload) {
+  MessageReader reader(payload);
+  const uint64_t work = reader.U64();
+  if (!reader.is_at_end() || work != work_) {
+    return Wrong(absl::StrCat("sent a PROGRESS that is damaged or for work ", work,
+                              " while it computes work ", work_));
+  }
+  has_progressed_ = true;
   return absl::OkStatus();
 }
 

@@ -89,6 +89,8 @@ class ProgramConversation {
   };
   // Returns the newest LOOK_AHEAD since the last call.
   std::optional<LookAhead> TakeLookAhead() { return std::exchange(look_ahead_, std::nullopt); }
+  // Returns whether the program has reported progress since the last call.
+  bool TakeProgress() { return std::exchange(has_progressed_, false); }
 
   // Call it in kLayout.
   void SendLayout(const ProgramLayout& layout);
@@ -123,6 +125,7 @@ class ProgramConversation {
   absl::Status HandleDone(absl::string_view payload);
   absl::Status HandleLookUp(absl::string_view payload);
   absl::Status HandleLookAhead(absl::string_view payload);
+  absl::Status HandleProgress(absl::string_view payload);
   absl::Status HandleError(absl::string_view payload);
   absl::Status CheckMetrics() const;
   // An error of the program, with a code that follows from the phase.
@@ -147,6 +150,7 @@ class ProgramConversation {
   uint64_t rows_end_ = 0;   // The bytes there that the last work uses.
   std::vector<ProgramKeys> look_ups_;
   std::optional<LookAhead> look_ahead_;
+  bool has_progressed_ = false;
   std::vector<uint64_t> final_in_;  // Indexed by variable: the last work in which it was final.
   Result result_;
 };

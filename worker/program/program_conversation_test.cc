@@ -159,11 +159,12 @@ TEST(ProgramConversationTest, SpeaksTheHighestVersionOfBoth) {
   EXPECT_EQ(AgreedVersion(1, 2), 2u);
   EXPECT_EQ(AgreedVersion(2, 2), 2u);
   EXPECT_EQ(AgreedVersion(1, 3), 3u);
-  EXPECT_EQ(AgreedVersion(1, 9), 4u);
-  for (const auto& [lowest, highest] : {std::pair(5u, 6u), std::pair(0u, 0u), std::pair(2u, 1u)}) {
+  EXPECT_EQ(AgreedVersion(1, 4), 4u);
+  EXPECT_EQ(AgreedVersion(1, 9), 5u);
+  for (const auto& [lowest, highest] : {std::pair(6u, 7u), std::pair(0u, 0u), std::pair(2u, 1u)}) {
     Talk other;
     EXPECT_THAT(std::string(other.Say(Hello(lowest, highest)).message()),
-                HasSubstr("this shoal has versions 1 to 4; use releases of shoal that belong"));
+                HasSubstr("this shoal has versions 1 to 5; use releases of shoal that belong"));
   }
 }
 

@@ -153,6 +153,36 @@ TEST(ProgramLookUpTest, RefusesLookUpsThatCannotBe) {
   EXPECT_THAT(std::string(talk.Say(bytes).message()), HasSubstr("has room for 1 to 1"));
 }
 
+// The declaration of version 3 is that of later ones.
+TEST(ProgramLookUpTest, ReportsProgressInVersion5) {
+  for (const bool evaluates : {false, true}) {
+    Talk talk;
+    StartWithTables(&talk, evaluates, /*version=*/5);
+    EXPECT_FALSE(talk.conversation.TakeProgress());
+    talk.conversation.output()->clear();
+    ASSERT_EQ(talk.Say(Progress(1) + Progress(1)), absl::OkStatus());
+    EXPECT_EQ(talk.conversation.phase(), Phase::kWorking);
+    EXPECT_TRUE(talk.conversation.output()->empty()) << "there is no answer";
+    EXPECT_TRUE(talk.conversation.TakeProgress());
+    EXPECT_FALSE(talk.conversation.TakeProgress());
+  }
+  const std::pair<std::string, std::string> wrong[] = {
+      {Progress(2), "a PROGRESS that is damaged or for work 2 while it computes work 1"},
+      {Progress(1, "x"), "a PROGRESS that is damaged"},
+      {LookUp(1, {{0, {5}}}) + Progress(1), "sent PROGRESS (type 9) where it is not allowed"}};
+  for (const auto& [bytes, why] : wrong) {
+    Talk talk;
+    StartWithTables(&talk, /*evaluates=*/false, /*version=*/5);
+    const absl::Status status = talk.Say(bytes);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << why;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(why));
+  }
+  Talk old;
+  StartWithTables(&old, /*evaluates=*/false, /*version=*/4);
+  EXPECT_THAT(std::string(old.Say(Progress(1)).message()),
+              HasSubstr("sent PROGRESS (type 9) where it is not allowed"));
+}
+
 TEST(ProgramLookUpTest, LooksAheadInVersion4) {
   Talk talk;
   StartWithTables(&talk, /*evaluates=*/false, /*version=*/4);

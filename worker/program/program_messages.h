@@ -11,9 +11,9 @@
 namespace shoal {
 
 // The versions of the protocol that this worker speaks. Version 2 gives metrics a kind, version 3
-// has tables, version 4 LOOK_AHEAD.
+// has tables, version 4 LOOK_AHEAD, version 5 PROGRESS.
 inline constexpr uint32_t kOldestComputeProtocol = 1;
-inline constexpr uint32_t kComputeProtocol = 4;
+inline constexpr uint32_t kComputeProtocol = 5;
 inline constexpr uint64_t kComputeMagic = 0x314d4752504c4853;  // "SHLPRGM1"
 
 // A message begins with the size of its payload and its type.
@@ -29,6 +29,7 @@ enum class ProgramMessage : uint32_t {
   kError = 6,
   kLookUp = 7,
   kLookAhead = 8,
+  kProgress = 9,
   // Sent by the worker.
   kWelcome = 17,
   kLayout = 18,

@@ -83,6 +83,16 @@ inline std::string Done(uint64_t work, double loss, double correct = 1, double w
   return out;
 }
 
+inline std::string Progress(uint64_t work, const std::string& behind = "") {
+  std::string out;
+  {
+    MessageWriter writer(ProgramMessage::kProgress, &out);
+    writer.U64(work);
+    out += behind;
+  }
+  return out;
+}
+
 inline std::string Error(uint32_t kind) {
   std::string out;
   MessageWriter(ProgramMessage::kError, &out).U32(kind).Text("train.py:3: no").Text("Trace\nback");

@@ -3,8 +3,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -74,6 +76,9 @@ class Replica {
   // See ReplicaProgram.
   uint32_t announced_ahead() const { return program_->announced_ahead(); }
   void Expect(uint64_t step, absl::Span<const BatchKey> next) { program_->Expect(step, next); }
+  void ReportProgressTo(std::function<void()> on_progress) {
+    program_->ReportProgressTo(std::move(on_progress));
+  }
   bool may_end() const { return program_->may_end(); }
   bool HasEnded() { return program_->HasEnded(); }
   absl::Status CheckIdle() { return program_->CheckIdle(); }

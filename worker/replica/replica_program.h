@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -90,6 +91,10 @@ class ReplicaProgram {
   // Called before every Train: `step` is the number of updates that the parameters have had, `next`
   // are the training batches that this worker probably computes next.
   virtual void Expect(uint64_t /*step*/, absl::Span<const BatchKey> /*next*/) {}
+
+  // Sets the function to call, on the thread of Train or Evaluate, when a part of the batch has
+  // been computed. It may be null, and a program need not call it.
+  virtual void ReportProgressTo(std::function<void()> /*on_progress*/) {}
 
   // Compiles the program for batches of this many examples; otherwise the first such batch does it.
   // InvalidArgument or Unimplemented name the node that does not fit.

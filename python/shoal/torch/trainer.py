@@ -244,6 +244,7 @@ class Trainer:
             self._buffer_check.remember_statistics()
         if self._rehearsal is not None and self._rehearsal.is_running:
             self._rehearsal.keep(self._gradients(), self._loss_sum)
+            work.progress()
             return
         if work.is_training:
             self._contribute(work)
@@ -254,6 +255,7 @@ class Trainer:
         else:
             self._buffer_check.check()
             if not self._is_last_of_block:
+                work.progress()
                 return
         work.done(self._loss_sum, metrics=self._sums)
         if self._rehearsal is not None and work.is_training:
@@ -265,10 +267,12 @@ class Trainer:
 
         The parts together must be the batch; step() without a loss, or with that of the last part, ends it.
         """
-        size = len(self._open("backward()").indices)
+        work = self._open("backward()")
+        size = len(work.indices)
         if isinstance(examples, bool) or not isinstance(examples, int) or not 0 < examples <= size - self._covered:
             raise ProgramError(f"backward() of {examples!r} examples: {self._covered} of {size} were there before")
         self._add(loss, examples, metrics, is_last=False)
+        work.progress()
 
     def look_up(self, keys: Mapping[str, Any]) -> None:
         """Looks up rows of several tables at once, before the modules need them: {table: keys, or a list of keys}.

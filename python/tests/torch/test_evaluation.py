@@ -45,6 +45,25 @@ def evaluate(body, scenario, test=DATA, make=mlp, **options):
     return play(program, side)
 
 
+def test_every_piece_but_the_last_is_reported_as_progress(monkeypatch):
+    monkeypatch.setattr("shoal.worker._PROGRESS_PERIOD", 0.0)
+    assert evaluate(usual, lambda fake, values: fake.evaluate(values, range(10))).reports == 2
+    result = evaluate(usual, lambda fake, values: fake.evaluate(values, range(10)), test_batch_size=10)
+    assert result.reports == 0
+
+
+def test_every_part_of_accumulated_gradients_is_reported_as_progress(monkeypatch):
+    monkeypatch.setattr("shoal.worker._PROGRESS_PERIOD", 0.0)
+
+    def body(trainer, model, batch):
+        for half in (slice(0, 4), slice(4, 8)):
+            trainer.backward(F.cross_entropy(model(batch[0][half]), batch[1][half]), examples=4)
+        trainer.step()
+
+    result = evaluate(body, lambda fake, values: fake.train(values, range(8)))
+    assert result.reports == 2
+
+
 @pytest.mark.parametrize(
     ("options", "sizes"),
     [({}, [4, 4, 2]), ({"test_batch_size": 3}, [3, 3, 3, 1]), ({"test_batch_size": 500}, [10])],
