@@ -29,6 +29,8 @@ SCHEDULE = (
     "shoal.torch.from_torch(optimizer, model, schedule=shoal.Cosine())"
 )
 
+# The attribute of an optimizer of the run with the parameters of the one of PyTorch.
+_PARAMETERS = "_parameters_of_torch"
 # The settings with which from_torch() has converted an optimizer, that is, the options of its groups.
 _settings_of: weakref.WeakKeyDictionary[torch.optim.Optimizer, list[dict[str, Any]]] = weakref.WeakKeyDictionary()
 
@@ -85,7 +87,25 @@ def from_torch(
         clip_by_global_norm=clip_by_global_norm, moving_average_decay=moving_average_decay,
     )  # fmt: skip
     _settings_of[optimizer] = _now(optimizer)
+    # Optimizers are equal if their settings are, so the parameters are kept at this one.
+    object.__setattr__(result, _PARAMETERS, [p for group in optimizer.param_groups for p in group["params"]])
     return result
+
+
+def check_all_are_optimized(optimizer: Optional[optimizers.Optimizer], trained: Mapping[str, Any]) -> None:
+    """Raises ProgramError for a parameter that the run trains, and that the optimizer of PyTorch did not have from
+    which from_torch() has made this one. trained: all parameters that the run trains, by name."""
+    parameters = getattr(optimizer, _PARAMETERS, None)
+    if parameters is None:  # It is one of Shoal's.
+        return
+    known = {id(parameter) for parameter in parameters}
+    for name, parameter in trained.items():
+        if id(parameter) not in known:
+            raise ProgramError(
+                f"the optimizer that from_torch() has converted does not have the parameter {name}, but the run would "
+                "train it; freeze it by requires_grad_(False) before trainer.batches(), or give the Trainer an "
+                "optimizer that has it"
+            )
 
 
 def is_taken_over(optimizer: torch.optim.Optimizer) -> bool:

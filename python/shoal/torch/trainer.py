@@ -19,7 +19,7 @@ from shoal._work import FINAL_BYTES
 from shoal.errors import ProgramError
 from shoal.tables import Table
 from shoal.torch import data
-from shoal.torch.convert import from_torch, taken_over
+from shoal.torch.convert import check_all_are_optimized, from_torch, taken_over
 from shoal.torch.files import take_result
 from shoal.torch.guard import refused
 from shoal.torch.memory import Memory, Streams, make_memory, tensor_of, values_of
@@ -343,6 +343,9 @@ class Trainer:
                 continue
             kind = _KINDS.get(entry.kind) or ("trainable" if entry.tensor.requires_grad else "frozen")
             variables.append(Variable(entry.name, initial=entry.tensor.detach().cpu().numpy(), kind=kind))
+        self._parameters = {e.name: e.tensor for e in self._entries if e.kind == "parameter"}
+        self._trained = {name: p for name, p in self._parameters.items() if p.requires_grad}
+        check_all_are_optimized(self._optimizer, self._trained)
         set_threads(self._worker.run_file)
         if self._worker.index == 0:
             self._watch.warn(why_a_table_is_better(self._models, self._worker.run_file))
@@ -357,8 +360,6 @@ class Trainer:
             for both in (self._worker._parameters, self._worker._contributions)
         ]
         self._values, self._targets = sets
-        self._parameters = {e.name: e.tensor for e in self._entries if e.kind == "parameter"}
-        self._trained = {name: p for name, p in self._parameters.items() if p.requires_grad}
         self._buffers = [e for e in self._entries if e.kind not in ("parameter", "constant")]
         self._memory = make_memory(device, self._parameters, self._values, self._targets, self._streams)
         self._parameter_check = ParameterCheck(self._memory, self._parameters)

@@ -329,6 +329,59 @@ def test_parameter_groups_must_fit_the_model():
     assert not shoal.torch.from_torch(partial, model).groups
 
 
+def of_the_head(models):
+    return shoal.torch.from_torch(torch.optim.Adam(models["net"][2].parameters()))
+
+
+def of_the_first_model(models):
+    return shoal.torch.from_torch(torch.optim.Adam(models["net"].parameters()), models["net"])
+
+
+def of_another_model(models):
+    return shoal.torch.from_torch(torch.optim.Adam(mlp().parameters()))
+
+
+@pytest.mark.parametrize(
+    ("convert", "name"),
+    [(of_the_head, "net.0.weight"), (of_the_first_model, "judge.0.weight"), (of_another_model, "net.0.weight")],
+)
+def test_a_trained_parameter_that_the_converted_optimizer_does_not_have_is_refused(convert, name):
+    def program(worker, freezes=()):
+        models = {"net": mlp(), "judge": mlp()}
+        trainer = shoal.torch.Trainer(worker, models, convert(models))
+        for part in freezes:
+            part(models).requires_grad_(False)
+        for batch in trainer.batches(DATA, batch_size=8):
+            trainer.step([F.cross_entropy(model(batch[0]), batch[1]) for model in models.values()])
+
+    _expect(
+        program,
+        lambda fake: fake.welcome(),
+        f"the optimizer that from_torch() has converted does not have the parameter {name}, but the run would train it",
+    )
+    if convert is of_another_model:
+        return
+    rest = [lambda models: models["judge"]] + ([lambda models: models["net"][0]] if convert is of_the_head else [])
+    play(lambda worker: program(worker, rest), _whole_run)
+
+
+def test_equal_settings_of_two_converted_optimizers_do_not_mix_their_parameters():
+    first, second = mlp(), mlp()
+    converted = [shoal.torch.from_torch(torch.optim.Adam(model.parameters())) for model in (first, second)]
+    assert converted[0] == converted[1]
+
+    def program(worker):
+        for batch in shoal.torch.Trainer(worker, first, converted[1]).batches(DATA, batch_size=8):
+            pass
+
+    _expect(program, lambda fake: fake.welcome(), "does not have the parameter 0.weight")
+
+
+def _whole_run(fake):
+    fake.train(fake.handshake(), range(8))
+    fake.finish()
+
+
 def _one_batch(fake):
     values = fake.handshake()
     try:
