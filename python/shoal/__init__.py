@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from shoal import torch as torch
     from shoal import worker as worker
     from shoal._metrics import AUC
-    from shoal.errors import CommandError, ProgramError, ProtocolError, ShoalError
+    from shoal.errors import CommandError, MissingError, ProgramError, ProtocolError, ShoalError
     from shoal.optimizers import (
         SGD,
         Adadelta,
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AUC", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "CommandError", "Constant", "Cosine", "Exponential", "Ftrl",
-    "Group", "Momentum", "Normal", "Optimizer", "Polynomial", "ProgramError", "ProtocolError", "RMSProp", "Rows",
-    "RowwiseAdagrad", "Run", "Schedule", "ShoalError", "Step", "Table", "TruncatedNormal", "Uniform", "Variable",
-    "Work", "Worker", "__version__", "launch",
+    "Group", "MissingError", "Momentum", "Normal", "Optimizer", "Polynomial", "ProgramError", "ProtocolError",
+    "RMSProp", "Rows", "RowwiseAdagrad", "Run", "Schedule", "ShoalError", "Step", "Table", "TruncatedNormal",
+    "Uniform", "Variable", "Work", "Worker", "__version__", "launch",
 ]  # fmt: skip
 
 _MODULES = ("errors", "optimizers", "run", "tables", "torch", "worker")
 _MODULE_OF = {
-    **dict.fromkeys(("CommandError", "ProgramError", "ProtocolError", "ShoalError"), "errors"),
+    **dict.fromkeys(("CommandError", "MissingError", "ProgramError", "ProtocolError", "ShoalError"), "errors"),
     **dict.fromkeys(("Run", "launch"), "run"),
     **dict.fromkeys(("Normal", "RowwiseAdagrad", "Table", "TruncatedNormal", "Uniform"), "tables"),
     **dict.fromkeys(("Rows", "Variable", "Work", "Worker"), "worker"),

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from shoal import _protocol
 from shoal._metrics import Metric, kinds_of
 from shoal._rows import check_tables
-from shoal.errors import ProgramError
+from shoal.errors import MissingError, ProgramError
 from shoal.optimizers import Optimizer
 from shoal.tables import MAX_TABLES, MAX_TEXT_BYTES, RowwiseAdagrad, Table
 
@@ -85,6 +85,14 @@ def _count(name: str, value: Any, low: int, high: int) -> int:
     return int(value)
 
 
+def _check_not_empty(examples: Any) -> None:
+    """A program that finds no files has no examples, and the files may be there when it is started again."""
+    if isinstance(examples, (int, np.integer)) and not isinstance(examples, bool) and examples == 0:
+        raise MissingError(
+            "examples is 0; it must be a whole number from 1: are the files there from which the data are made?"
+        )
+
+
 def make_declaration(
     variables: Sequence[Variable],
     tables: Sequence[Table],
@@ -138,6 +146,7 @@ def make_declaration(
             f"the settings of the optimizer have {len(text.encode())} bytes; at most {MAX_SETTINGS_BYTES} are "
             "possible: give its groups by expressions, such as shoal.Group('.*bias')"
         )
+    _check_not_empty(examples)
     return _protocol.Declaration(
         _count("examples", examples, 1, MAX_EXAMPLES),
         _count("test_examples", test_examples, 0, MAX_EXAMPLES),

@@ -111,6 +111,14 @@ class ProgramError(ShoalError):
         super().__init__(f"{self.place}: {message}")
 
 
+class MissingError(ProgramError):
+    """Something that the program names is not there: a run, its model, the files of its data.
+
+    It ends the run only if the program has never started in it. Later a file system is probably away for a while, so
+    the worker is started again.
+    """
+
+
 class ProtocolError(ShoalError):
     """The worker sent what the protocol does not allow. Its version and the package's differ."""
 
@@ -138,6 +146,8 @@ def _is_of_system(error: OSError) -> bool:
 
 
 def _class_of(error: BaseException, is_asked: bool, has_begun: bool) -> int:
+    if isinstance(error, MissingError):
+        return SURROUNDINGS
     if isinstance(error, (ProgramError, SyntaxError)):
         return PERMANENT
     if is_asked and isinstance(error, (NameError, TypeError, AttributeError)):

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from shoal import _launched
 from shoal._process import find_command, program_flags
-from shoal.errors import CommandError, ProgramError
+from shoal.errors import CommandError, MissingError, ProgramError
 
 
 def launch(
@@ -85,7 +85,7 @@ class Run:
 
     def __init__(self, directory: Union[str, os.PathLike[str]]) -> None:
         if not os.path.isdir(directory):
-            raise ProgramError(f"there is no run's directory {directory}")
+            raise MissingError(f"there is no run's directory {directory}")
         self.directory = os.path.abspath(directory)
         self._process: Optional[subprocess.Popen[bytes]] = None
         self._follower: Optional[threading.Thread] = None
@@ -158,7 +158,7 @@ class Run:
     def model_file(self) -> str:
         """Returns the path of the newest model.safetensors of the run.
 
-        A run that trains removes it when newer checkpoints have one. Raises ProgramError if there is none, or if the
+        A run that trains removes it when newer checkpoints have one. Raises MissingError if there is none, or if the
         run has finished or was stopped and its last checkpoint has none: an older one has other values.
         """
         summary, last = self.summary() or {}, self._last_checkpoint()
@@ -169,17 +169,17 @@ class Run:
             reason = "a checkpoint makes one: run.checkpoint()"
             if summary and summary.get("checkpoint") is None:
                 reason = "summary.json says that the run ended without a checkpoint, and why"
-            raise ProgramError(f"the run in {self.directory} has no model.safetensors; {reason}")
+            raise MissingError(f"the run in {self.directory} has no model.safetensors; {reason}")
         return self._model_file_of(names[-1])
 
     def last_model_file(self) -> str:
-        """Returns the path of the model.safetensors of the newest checkpoint. Raises ProgramError if it has none."""
+        """Returns the path of the model.safetensors of the newest checkpoint. Raises MissingError if it has none."""
         name = self._last_checkpoint()
         if not name:
-            raise ProgramError(f"the run in {self.directory} has no checkpoint")
+            raise MissingError(f"the run in {self.directory} has no checkpoint")
         path = self._model_file_of(name)
         if not os.path.exists(path):
-            raise ProgramError(
+            raise MissingError(
                 f"{os.path.dirname(path)}, the newest checkpoint, has no model.safetensors (the log of the chief says "
                 f"why); make it: shoal export {shlex.quote(self.directory)} --model_file={shlex.quote(path)}"
             )

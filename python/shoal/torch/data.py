@@ -22,7 +22,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, Subset, TensorDataset, default_collate, get_worker_info
 
 from shoal._protocol import Announcement, Indices
-from shoal.errors import ProgramError
+from shoal.errors import MissingError, ProgramError
 from shoal.torch.loaders import remedy_of
 from shoal.torch.model import crc32_of
 from shoal.worker import Work, Worker
@@ -55,7 +55,7 @@ def check_data_set(data: Any, what: str) -> None:
             "needs a data set with __len__ and __getitem__"
         )
     if len(data) == 0:
-        raise ProgramError(f"{what} is empty")
+        raise MissingError(f"{what} is empty; are the files there from which it is made?")
 
 
 def check_count(name: str, value: Any, low: int) -> None:

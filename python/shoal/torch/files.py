@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from shoal import _safetensors
-from shoal.errors import ProgramError, ShoalError
+from shoal.errors import MissingError, ProgramError, ShoalError
 from shoal.run import Run
 from shoal.torch.model import Models, named_models, tensors_of
 
@@ -68,7 +68,7 @@ def _read(run: Union[Run, str]) -> tuple[str, dict[str, Any]]:
         path = run.model_file()
         with contextlib.suppress(FileNotFoundError):
             return path, _safetensors.read(path)
-    raise ProgramError(
+    raise MissingError(
         f"{path} was removed before it could be read, as the {_TRIES - 1} before it; keep more checkpoints: "
         "--set=checkpoint.keep=N"
     )

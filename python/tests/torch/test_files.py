@@ -86,5 +86,5 @@ def test_a_file_that_a_live_run_removes_is_replaced_by_the_next_one(tmp_path, mo
     shoal.torch.load(run, loaded)
     np.testing.assert_array_equal(loaded[0].weight.detach().numpy(), arrays["0.weight"])
     monkeypatch.setattr(run, "model_file", lambda: str(tmp_path / "removed"))
-    with pytest.raises(shoal.ProgramError, match="was removed before it could be read"):
+    with pytest.raises(shoal.MissingError, match="was removed before it could be read"):
         shoal.torch.load(run, model())
