@@ -221,4 +221,5 @@ def own_command() -> list[str]:
     spec = getattr(main, "__spec__", None)
     if spec is not None:  # python -m package.module
         return [f"--program={sys.executable}", "--", "-m", spec.name.replace(".__main__", ""), *sys.argv[1:]]
-    return program_flags(sys.argv[0], sys.argv[1:])
+    # The file's path is absolute, and sys.argv[0] may be relative to a folder that the program has left since.
+    return program_flags(str(main.__file__), sys.argv[1:])

@@ -168,6 +168,7 @@ class Worker:
         )  # fmt: skip
         self._called_at = place()
         self._has_declared = True
+        self._exit = None  # The program has caught it.
         self._variables = list(variables)
         self._tables = {table.name: table for table in tables}
         self._numbers = {variable.name: i for i, variable in enumerate(variables)}
@@ -387,13 +388,21 @@ class Worker:
         elif self._has_loop:
             self._report_left_loop()
         else:
-            after = "worker.declare()" if self._has_declared else "shoal.Worker()"
-            text = (
-                f"{self._called_at}: after {after} the program ended without asking for work; loop over the worker or "
-                "trainer.batches()"
-            )
-            # A program that has declared before may have ended because something that it needs is away.
-            self._send_error(PERMANENT if self._has_declared else SURROUNDINGS, text, "")
+            self._report_no_loop()
+
+    def _report_no_loop(self) -> None:
+        after = "worker.declare()" if self._has_declared else "shoal.Worker()"
+        # A program that has declared before may have ended because something that it needs is away.
+        kind = PERMANENT if self._has_declared else SURROUNDINGS
+        if self._exit is None:
+            text = f"{self._called_at}: after {after} the program ended without asking for work"
+        else:
+            where, status = self._exit
+            text = f"{where}: {_call_of_exit(status)} was called after {after}, before the program asked for work"
+            if status:  # It has a reason of its own, which its log has.
+                self._send_error(RETRYABLE if self._has_declared else kind, text, "")
+                return
+        self._send_error(kind, f"{text}; loop over the worker or trainer.batches()", "")
 
     def _report_left_loop(self) -> None:
         kind = PERMANENT  # It would do so again.
@@ -401,7 +410,7 @@ class Worker:
         where = self._left_at or place(None)
         if self._exit is not None:
             where, status = self._exit
-            text = f"sys.exit({'' if status is None else repr(status)[:400]}) was called before the run was over"
+            text = f"{_call_of_exit(status)} was called before the run was over"
             kind = RETRYABLE if status else PERMANENT
         remedy = (
             "the loop ends by itself: epochs=… and max_steps=… say when, and `shoal stop DIR`, which the program may "
@@ -425,3 +434,7 @@ class Worker:
         with contextlib.suppress(ProgramError):  # There is no connection any more; the worker reads the log.
             self._link.send(self._conversation.error(kind, text, trace))
         self._finish = _protocol.Finish(_protocol.FAILED, "")
+
+
+def _call_of_exit(status: object) -> str:
+    return f"sys.exit({'' if status is None else repr(status)[:400]})"

@@ -233,6 +233,7 @@ class Started:
         return self.process.returncode, output
 
 
+DECLARED = 'worker.declare([shoal.Variable("w", (4,))], examples=10)'
 START = """\
 import json, os, sys, threading
 import numpy as np
@@ -314,10 +315,29 @@ def test_the_text_of_an_error_is_the_same_in_every_process():
 
 
 @pytest.mark.parametrize(
+    "code",
+    [
+        "shoal.Run('/nowhere/run')",
+        "shoal.Run('.').model_file()",
+        "shoal.Run('.').last_model_file()",
+        "worker.declare([shoal.Variable('w')], examples=0)",
+    ],
+)
+def test_a_run_or_data_that_are_missing_may_be_there_at_the_next_start(code, tmp_path):
+    lines = ["import shoal", "worker = shoal.Worker()", code]
+    started = Started("\n".join(lines), tmp_path)
+    with pytest.raises(ProgramFailed, match=r"train.py:3: ") as raised:
+        started.fake.handshake()
+    assert raised.value.kind == SURROUNDINGS
+    started.end()
+
+
+@pytest.mark.parametrize(
     ("error", "asked", "starting", "begun"),
     [
         (SyntaxError("x"), PERMANENT, PERMANENT, PERMANENT),
         (shoal.ProgramError("x"), PERMANENT, PERMANENT, PERMANENT),
+        (shoal.MissingError("x"), SURROUNDINGS, SURROUNDINGS, SURROUNDINGS),
         (NameError("x"), PERMANENT, RETRYABLE, RETRYABLE),
         (TypeError("x"), PERMANENT, RETRYABLE, RETRYABLE),
         (ImportError("x"), SURROUNDINGS, SURROUNDINGS, SURROUNDINGS),
@@ -379,6 +399,57 @@ def test_a_program_that_declares_and_never_asks_for_work_is_an_error(tmp_path):
     failed = failure(Started(START + "print('ready')", tmp_path))
     assert failed.kind == PERMANENT
     assert failed.message.startswith("train.py:5: after worker.declare() the program ended without asking for work")
+
+
+PARSER = """\
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--size", type=int, required=True)
+parser.parse_args()
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "message"),
+    [
+        (
+            PARSER,
+            SURROUNDINGS,
+            "train.py:6: sys.exit(2) was called after shoal.Worker(), before the program asked for work",
+        ),
+        (
+            "import sys\nsys.exit('no data')",
+            SURROUNDINGS,
+            "train.py:4: sys.exit('no data') was called after shoal.Worker(), before the program asked for work",
+        ),
+        (
+            "import sys\nsys.exit()",
+            SURROUNDINGS,
+            "train.py:4: sys.exit() was called after shoal.Worker(), before the program asked for work; loop over the "
+            "worker or trainer.batches()",
+        ),
+        (
+            f"import sys\n{DECLARED}\nsys.exit(3)",
+            RETRYABLE,
+            "train.py:5: sys.exit(3) was called after worker.declare(), before the program asked for work",
+        ),
+        (
+            f"import sys\n{DECLARED}\nsys.exit(0)",
+            PERMANENT,
+            "train.py:5: sys.exit(0) was called after worker.declare(), before the program asked for work; loop over the "
+            "worker or trainer.batches()",
+        ),
+        (
+            f"import sys\ntry:\n    sys.exit(3)\nexcept SystemExit:\n    pass\n{DECLARED}",
+            PERMANENT,
+            "train.py:8: after worker.declare() the program ended without asking for work; loop over the worker or "
+            "trainer.batches()",
+        ),
+    ],
+)
+def test_an_exit_before_the_loop_is_named_with_its_line(code, kind, message, tmp_path):
+    failed = failure(Started("import shoal\nworker = shoal.Worker()\n" + code, tmp_path))
+    assert (failed.kind, failed.message) == (kind, message)
 
 
 def test_a_closed_connection_is_named_with_the_line(tmp_path):
@@ -470,6 +541,13 @@ def test_a_program_started_by_hand_becomes_a_run_in_one_process(tmp_path):
     start = ["train", "--num_ps_tasks=0"]
     file = [f"--program={tmp_path / 'train.py'}", f"--python={sys.executable}", "--", "--size=3"]
     assert done.stdout.splitlines() == start + file
+    code = "import os, shoal\nos.chdir('/')\nshoal.Worker()"
+    (tmp_path / "train.py").write_text(code)
+    line = [sys.executable, "train.py", "--size=3"]  # The program leaves the folder to which this name belongs.
+    environment = {"PYTHONPATH": str(PACKAGE), "SHOAL": str(command)}
+    done = subprocess.run(line, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout.splitlines() == start + file
+    (tmp_path / "train.py").write_text("import shoal\nshoal.Worker()")
     line = [sys.executable, "-m", "train", "--size=3"]
     environment = {"PYTHONPATH": f"{PACKAGE}:{tmp_path}", "SHOAL": str(command)}
     done = subprocess.run(line, env=environment, capture_output=True, text=True, check=False, timeout=60)
