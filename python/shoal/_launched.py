@@ -86,10 +86,7 @@ def _shows(draw: Callable[[float, str], None], news_of: Callable[..., tuple[floa
 def progress_of(directory: str, begin: int = 0) -> tuple[float, str]:
     """Returns the part of the run that is done, from 0 to 1, and a line about it."""
     lines = _end_of(os.path.join(directory, "launch.log"), begin)
-    rows = _end_of(os.path.join(directory, "metrics.jsonl"))
-    row: dict[str, Any] = {}
-    with contextlib.suppress(ValueError, IndexError):
-        row = json.loads(rows[-1])
+    row = last_row(directory)
     found = [match for match in map(_PROGRESS.match, lines) if match]
     if not row and not found:
         return 0.0, lines[-1] if lines else "the run starts"
@@ -104,6 +101,14 @@ def progress_of(directory: str, begin: int = 0) -> tuple[float, str]:
         if isinstance(value, (int, float)) and name not in _HIDDEN and not name.startswith("eval_")
     ]
     return (min(step / total, 1.0) if total else 0.0), ", ".join(parts)
+
+
+def last_row(directory: str) -> dict[str, Any]:
+    """Returns the last line of a run's metrics; {} if there is none."""
+    row: dict[str, Any] = {}
+    with contextlib.suppress(ValueError, IndexError):
+        row = json.loads(_end_of(os.path.join(directory, "metrics.jsonl"))[-1])
+    return row
 
 
 def result_of(directory: str, begin: int, exit_code: int) -> tuple[float, str]:

@@ -214,7 +214,8 @@ def own_command() -> list[str]:
     main = sys.modules.get("__main__")
     python = sys.modules.get("IPython")
     in_notebook = python is not None and python.get_ipython() is not None  # As by %run, which has a file.
-    if in_notebook or not getattr(main, "__file__", None):
+    file = getattr(main, "__file__", None)
+    if in_notebook or not file:
         raise errors.ProgramError(
             'shoal.Worker() needs a program in a file; in a notebook use shoal.launch("train.py", ps=2, workers=2)'
         )
@@ -222,4 +223,4 @@ def own_command() -> list[str]:
     if spec is not None:  # python -m package.module
         return [f"--program={sys.executable}", "--", "-m", spec.name.replace(".__main__", ""), *sys.argv[1:]]
     # The file's path is absolute, and sys.argv[0] may be relative to a folder that the program has left since.
-    return program_flags(str(main.__file__), sys.argv[1:])
+    return program_flags(file, sys.argv[1:])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import tempfile
 import threading
@@ -16,7 +18,7 @@ from typing import Any, Optional, Union
 import numpy as np
 import numpy.typing as npt
 
-from shoal import _launched
+from shoal import _control, _launched
 from shoal._process import find_command, program_flags
 from shoal.errors import CommandError, MissingError, ProgramError
 
@@ -70,6 +72,14 @@ def _check_is_path(name: str, path: str) -> None:
         )
 
 
+_PATIENCE = 60.0  # Seconds for a checkpoint of a run in one process, as `shoal checkpoint` has.
+
+
+def _signal(process: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):  # It has just ended.
+        os.kill(process, number)
+
+
 # The name of a checkpoint has its step, the number of its chief, and its lineage in hexadecimal digits.
 _CHECKPOINT = re.compile(r"ckpt-(\d+)(?:-(\d+)-([0-9a-f]+))?")
 
@@ -119,8 +129,11 @@ class Run:
     def status(self) -> dict[str, Any]:
         """Returns what `shoal status --json` prints: docs/observability.md.
 
-        Until the run that this process has launched can be asked, that is {"phase": "starting", "tasks": []}.
+        Until the run that this process has launched can be asked, that is {"phase": "starting", "tasks": []}. A run in
+        one process (ps=0) cannot be asked: then the phase is "starting" or "training", with the step, and no tasks.
         """
+        if _control.process_of(self.directory) is not None:
+            return self._status_of_one_process()
         try:
             result: dict[str, Any] = json.loads(self._command("status", "--json"))
         except CommandError:
@@ -132,13 +145,48 @@ class Run:
 
     def checkpoint(self) -> str:
         """Makes a checkpoint and returns its path."""
-        return self._command("checkpoint").strip()
+        process = _control.process_of(self.directory)
+        return self._command("checkpoint").strip() if process is None else self._checkpoint_of_one_process(process)
 
     def stop(self) -> None:
         """Makes a checkpoint, stops the run and waits for its end. The same launch continues it."""
-        self._command("stop")
+        process = _control.process_of(self.directory)
+        if process is None:
+            self._command("stop")
+        else:
+            _signal(process, signal.SIGTERM)
         if self._process is not None:
             self._process.wait()
+        while process is not None and _control.process_of(self.directory) == process:
+            time.sleep(0.1)
+
+    def _status_of_one_process(self) -> dict[str, Any]:
+        """Returns what its files say; its metrics are newer than its lock when it trains."""
+        self._was_seen = True
+        status: dict[str, Any] = {"run_directory": self.directory, "phase": "starting", "tasks": []}
+        metrics, lock = (os.path.join(self.directory, name) for name in ("metrics.jsonl", "LOCK"))
+        with contextlib.suppress(FileNotFoundError):
+            row = _launched.last_row(self.directory)
+            if row and os.stat(metrics).st_mtime_ns >= os.stat(lock).st_mtime_ns:
+                status.update(phase="training", step=row.get("step"))
+        return status
+
+    def _checkpoint_of_one_process(self, process: int) -> str:
+        if self._status_of_one_process()["phase"] != "training":
+            raise CommandError(f"the run in {self.directory} has nothing to save yet; ask again when it trains")
+        before = self._last_checkpoint()
+        _signal(process, signal.SIGUSR1)
+        end = time.monotonic() + _PATIENCE
+        while (name := self._last_checkpoint()) == before:
+            if _control.process_of(self.directory) != process:
+                raise CommandError(f"the run in {self.directory} ended before the checkpoint was made")
+            if time.monotonic() > end:
+                raise CommandError(
+                    f"the run in {self.directory} has made no checkpoint within {_PATIENCE:.0f} s; see its "
+                    "logs/worker-0.log"
+                )
+            time.sleep(0.1)
+        return os.path.join(self.directory, "checkpoints", name)
 
     def wait(self, timeout: Optional[float] = None) -> dict[str, Any]:
         """Waits until the run is over and returns its summary. An interrupt (Ctrl-C) stops the run first.

@@ -12,12 +12,14 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from time import monotonic
-from typing import Optional
+from typing import Any, Optional
 
 import numpy as np
 
 from shoal import _protocol, _seeds, _version
+from shoal._control import StopRequest
 from shoal._declaration import Variable, make_declaration
+from shoal._evaluations import Evaluations
 from shoal._link import Link
 from shoal._metrics import EMPTY, Metric, Value
 from shoal._rows import Keys, Rows
@@ -96,6 +98,8 @@ class Worker:
         if not isinstance(welcome, _protocol.Welcome):
             raise SystemExit(0)
         self._welcome = welcome
+        self._stop_request = StopRequest(welcome.directory)
+        self._evaluations = Evaluations(welcome.directory)
         self._is_asked = welcome.purpose == _protocol.ONLY_DECLARE
         if _link is None:
             _process.explain_silence(welcome.run_file)
@@ -221,6 +225,28 @@ class Worker:
         result = list(self._announcements)
         self._announcements.clear()
         return result
+
+    def stop(self, flags: Sequence[str] = ()) -> None:
+        """Asks the run to make a checkpoint and to stop, and does not wait for that.
+
+        The loop continues until the checkpoint and then raises SystemExit. The programs of all workers may call this,
+        as often as they like. The run ends as after `shoal stop`: with exit code 143 and the status "stopped".
+
+        flags: those that `shoal stop` needs, such as --tls_cert=….
+        """
+        self._check_process()
+        if not self._conversation.has_begun:
+            raise ProgramError("worker.stop() is called before the first batch; call it in the loop")
+        if self._finish is None:
+            self._stop_request.send(flags)
+
+    def last_evaluation(self) -> Optional[dict[str, Any]]:
+        """Returns the newest evaluation of the run as a whole, which all its workers have computed; None before it.
+
+        {"step": 400, "epoch": 1, "loss": 0.43, "accuracy": 0.85, "examples": 10000} and the other metrics by name; NaN
+        where a value is not finite. It is read from metrics.jsonl in the run's directory.
+        """
+        return self._evaluations.newest()
 
     def _next_work(self) -> Optional[Work]:
         while True:
@@ -413,8 +439,8 @@ class Worker:
             text = f"{_call_of_exit(status)} was called before the run was over"
             kind = RETRYABLE if status else PERMANENT
         remedy = (
-            "the loop ends by itself: epochs=… and max_steps=… say when, and `shoal stop DIR`, which the program may "
-            "start too, ends a run earlier"
+            "the loop ends by itself: epochs=… and max_steps=… say when, and worker.stop(), trainer.stop() or `shoal "
+            "stop DIR` ends a run earlier"
         )
         self._send_error(kind, f"{where}: {text}; {remedy}", "")
 

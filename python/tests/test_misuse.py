@@ -436,8 +436,8 @@ parser.parse_args()
         (
             f"import sys\n{DECLARED}\nsys.exit(0)",
             PERMANENT,
-            "train.py:5: sys.exit(0) was called after worker.declare(), before the program asked for work; loop over the "
-            "worker or trainer.batches()",
+            "train.py:5: sys.exit(0) was called after worker.declare(), before the program asked for work; loop over "
+            "the worker or trainer.batches()",
         ),
         (
             f"import sys\ntry:\n    sys.exit(3)\nexcept SystemExit:\n    pass\n{DECLARED}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -18,7 +18,9 @@ from shoal.tables import MAX_DIM, Table
 from shoal.torch.memory import tensor_of
 
 if TYPE_CHECKING:
+    from shoal.torch.data import Source
     from shoal.torch.trainer import Trainer
+    from shoal.worker import Worker
 
 
 @dataclass
@@ -131,6 +133,60 @@ def _joined(table: str, keys: Any) -> Keys:
     if isinstance(keys, (list, tuple)) and any(isinstance(part, (torch.Tensor, np.ndarray)) for part in keys):
         return np.concatenate([_flat(table, part) for part in keys])
     return _flat(table, keys)
+
+
+class NamedKeys:
+    """The keys that the program's function returns for a batch, and those of the batch that comes next.
+
+    keys_of: the function; None: the program has none, and the methods do nothing.
+    """
+
+    def __init__(self, worker: Worker, rows: BatchRows, keys_of: Optional[Callable[[Any], Mapping[str, Any]]]) -> None:
+        if keys_of is not None and not callable(keys_of):
+            raise ProgramError(
+                f"keys is a {type(keys_of).__name__}; it must be a function that returns the keys of a batch, "
+                "{table: keys}"
+            )
+        self._worker = worker
+        self._rows = rows
+        self._keys_of = keys_of
+        self._next: Optional[tuple[tuple[int, int], dict[str, tuple[Keys, Places]]]] = None
+
+    def look_up(self, work: Work, batch: Any) -> None:
+        """Looks up the rows of the batch's keys."""
+        if self._keys_of is None:
+            return
+        named = self._next
+        if named is not None and work.is_training and named[0] == (work.epoch, work.index):
+            self._next = None
+            self._rows.look_up_different(named[1])
+        else:
+            self._rows.look_up_different(self._keys_in(batch))
+
+    def name_next(self, work: Work, source: Source) -> None:
+        """Names the keys of the batch that probably comes next."""
+        found = None if self._keys_of is None else source.read_ahead(self._worker)
+        if found is None:
+            return
+        item, batch = found
+        keys = self._keys_in(batch)
+        self._next = (item.epoch, item.index), keys
+        work._look_ahead(item, {table: unique for table, (unique, _) in keys.items()})
+
+    def forget_next(self) -> None:
+        self._next = None
+
+    def _keys_in(self, batch: Any) -> dict[str, tuple[Keys, Places]]:
+        """Returns the different keys of a batch for each table."""
+        assert self._keys_of is not None
+        keys = self._keys_of(batch)
+        if not isinstance(keys, Mapping):
+            raise ProgramError(
+                f"the function keys returned a {type(keys).__name__} for a batch; it returns {{table: keys}}"
+            )
+        for table in keys:
+            self._worker._check_table(table)
+        return different(keys)
 
 
 class _TableModule(nn.Module):

@@ -14,7 +14,6 @@ import torch
 
 from shoal import _protocol, optimizers
 from shoal._metrics import AUC, Metric, Value, add, value_of
-from shoal._rows import Keys, Places
 from shoal._work import FINAL_BYTES
 from shoal.errors import ProgramError
 from shoal.tables import Table
@@ -37,7 +36,7 @@ from shoal.torch.model import (
 from shoal.torch.modes import Modes, check_training_modes
 from shoal.torch.rehearsal import Rehearsal
 from shoal.torch.settings import computation_of, number_in, set_threads
-from shoal.torch.tables import BatchRows, _TableModule, different
+from shoal.torch.tables import BatchRows, NamedKeys, _TableModule
 from shoal.torch.values import array_of, losses_of, mean_of
 from shoal.torch.watch import ParameterCheck, Watch
 from shoal.worker import Variable, Work, Worker
@@ -95,8 +94,6 @@ class Trainer:
                 if isinstance(part, _TableModule):
                     part._bind(self)
         self._streams = _streams
-        self._keys_of: Optional[Callable[[Any], Mapping[str, Any]]] = None
-        self._next_keys: Optional[tuple[tuple[int, int], dict[str, tuple[Keys, Places]]]] = None
         self._work: Optional[Work] = None
         self._memory: Optional[Memory] = None
         self._rehearsal: Optional[Rehearsal] = None
@@ -155,18 +152,14 @@ class Trainer:
         if test is not None:
             data.check_data_set(test, "the test data")
         data.check_loader_options(loader_options, num_workers, _OPTIONS_OF_BATCHES)
-        if keys is not None and not callable(keys):
-            raise ProgramError(
-                f"keys is a {type(keys).__name__}; it must be a function that returns the keys of a batch, "
-                "{table: keys}"
-            )
+        named_keys = NamedKeys(self._worker, self._rows, keys)
         check_training_modes(self._models)
         reads_ahead = keys is not None
         source = data.Source(train, test, num_workers, prefetch_factor, collate_fn, loader_options, reads_ahead)
         if test_batch_size is not None:
             data.check_count("test_batch_size", test_batch_size, 1)
         self._test_batch_size = test_batch_size or number_in(self._worker.run_file, "batch_size") or batch_size
-        self._source, self._keys_of = source, keys
+        self._source, self._named_keys = source, named_keys
         self._evaluation_gradients = evaluation_gradients
         fingerprint = data.fingerprint(train) if data_fingerprint is None else data_fingerprint
         self._declare(
@@ -204,7 +197,7 @@ class Trainer:
 
     def _offer(self, work: Work, batch: Any) -> Iterator[Any]:
         """Yields a batch, which has begun, and checks that it ends with a step."""
-        self._look_up_all(work, batch)
+        self._named_keys.look_up(work, batch)
         with torch.set_grad_enabled(work.is_training or self._evaluation_gradients or not self._watch.runs_backward):
             yield batch
         if not self._has_stepped:
@@ -248,7 +241,7 @@ class Trainer:
             return
         if work.is_training:
             self._contribute(work)
-            self._name_next(work)
+            self._named_keys.name_next(work, self._source)
             self._watch.end_batch()
             if not self._watch.is_careful:
                 self._buffer_check.forget_values()
@@ -286,38 +279,13 @@ class Trainer:
             self._worker._check_table(table)
         self._rows.look_up(keys)
 
-    def _keys_in(self, batch: Any) -> dict[str, tuple[Keys, Places]]:
-        """The different keys of a batch for each table."""
-        assert self._keys_of is not None
-        keys = self._keys_of(batch)
-        if not isinstance(keys, Mapping):
-            raise ProgramError(
-                f"the function keys returned a {type(keys).__name__} for a batch; it returns {{table: keys}}"
-            )
-        for table in keys:
-            self._worker._check_table(table)
-        return different(keys)
+    def stop(self, flags: Sequence[str] = ()) -> None:
+        """Asks the run to make a checkpoint and to stop, and does not wait for that: Worker.stop()."""
+        self._worker.stop(flags)
 
-    def _look_up_all(self, work: Work, batch: Any) -> None:
-        """Looks up the rows of the keys that the program's function returns for the batch."""
-        if self._keys_of is None:
-            return
-        named = self._next_keys
-        if named is not None and work.is_training and named[0] == (work.epoch, work.index):
-            self._next_keys = None
-            self._rows.look_up_different(named[1])
-        else:
-            self._rows.look_up_different(self._keys_in(batch))
-
-    def _name_next(self, work: Work) -> None:
-        """Names the keys of the batch that probably comes next."""
-        found = None if self._keys_of is None else self._source.read_ahead(self._worker)
-        if found is None:
-            return
-        item, batch = found
-        keys = self._keys_in(batch)
-        self._next_keys = (item.epoch, item.index), keys
-        work._look_ahead(item, {table: unique for table, (unique, _) in keys.items()})
+    def last_evaluation(self) -> Optional[dict[str, Any]]:
+        """Returns the newest evaluation of the run as a whole, None before it: Worker.last_evaluation()."""
+        return self._worker.last_evaluation()
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Clears the gradients, as an optimizer's does. They are clear already when a batch begins."""
@@ -573,8 +541,8 @@ class Trainer:
             batch = source.peek(self._worker, work, indices)
             work.indices, work.seed = np.ascontiguousarray(indices), seed
             self._begin(work)
-            self._next_keys = None
-            self._look_up_all(work, batch)
+            self._named_keys.forget_next()
+            self._named_keys.look_up(work, batch)
             yield batch
             if self._rehearsal.is_incomplete():
                 raise ProgramError(f"{work} ended without trainer.step(loss); call it once for every batch")
