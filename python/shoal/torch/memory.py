@@ -66,11 +66,12 @@ class Memory:
         """Returns whether a parameter's memory is no longer what load() gave it."""
         return bool(self._parameters[name].data_ptr() != self._addresses[number][name])
 
-    def written(self, number: Optional[int] = None) -> Optional[str]:
+    def written(self, number: Optional[int] = None, compares: bool = False) -> Optional[str]:
         """Returns a parameter into which the program has written since load(), which is impossible on the CPU.
 
-        number: compare the values with those of this parameter set too. A write through parameter.data leaves no other
-            trace, but it takes long.
+        number: the parameter set, if it still has the values of load(); those of parameters that have moved are
+            compared with it.
+        compares: compare all of them. A write through parameter.data leaves no other trace, but it takes long.
         """
         return None
 
@@ -112,7 +113,8 @@ class DeviceMemory(Memory):
     def __init__(self, parameters: Mapping[str, Any], values: Sets, contributions: Sets, streams: Streams) -> None:
         super().__init__(parameters, values, contributions)
         self._streams = streams
-        self._places = {name: parameter.data_ptr() for name, parameter in parameters.items()}
+        self._forms = {name: _form_of(parameter) for name, parameter in parameters.items()}
+        self._places: dict[str, int] = {}
         self._versions: dict[str, int] = {}
         self._copies: collections.deque[tuple[str, Event, Any]] = collections.deque()
         streams.register([tensor for number in (0, 1) for tensor in values[number].values()], True)
@@ -127,6 +129,7 @@ class DeviceMemory(Memory):
             )
         for name, parameter in self._parameters.items():
             if is_first or parameter.requires_grad:
+                self._places[name] = parameter.data_ptr()
                 self._versions[name] = parameter._version
 
     def store(self, name: str, tensor: Any, number: int) -> None:
@@ -148,18 +151,27 @@ class DeviceMemory(Memory):
         return result
 
     def has_moved(self, name: str, number: int) -> bool:
-        return bool(self._parameters[name].data_ptr() != self._places[name])
+        """Returns whether a parameter has another form. It may move: flatten_parameters() of an RNN moves it."""
+        return _form_of(self._parameters[name]) != self._forms[name]
 
-    def written(self, number: Optional[int] = None) -> Optional[str]:
+    def written(self, number: Optional[int] = None, compares: bool = False) -> Optional[str]:
         for name, parameter in self._parameters.items():
             if parameter._version != self._versions[name]:
                 return name
-            if number is not None and not torch.equal(parameter.detach().cpu(), self._values[number][name]):
+            place = parameter.data_ptr()
+            if number is None or (place == self._places[name] and not compares):
+                continue
+            if not torch.equal(parameter.detach().cpu(), self._values[number][name]):
                 return name
+            self._places[name] = place
         return None
 
     def release(self) -> None:
         self.finish()
+
+
+def _form_of(parameter: Any) -> tuple[Any, ...]:
+    return parameter.shape, parameter.dtype, parameter.device
 
 
 class CudaStreams:

@@ -87,9 +87,9 @@ class ParameterCheck:
         self._parameters = parameters
         self._is_trained = {name: parameter.requires_grad for name, parameter in parameters.items()}
 
-    def check_written(self, number: Optional[int] = None, when: str = "") -> None:
-        """number: compare the values with those of this parameter set too, which takes long."""
-        written = self._memory.written(number)
+    def check_written(self, number: Optional[int] = None, compares: bool = False, when: str = "") -> None:
+        """number, compares: those of Memory.written()."""
+        written = self._memory.written(number, compares)
         if written is not None:
             raise ProgramError(
                 f"the program has written into the parameter {written}{when}; parameters belong to the run, which "
@@ -98,7 +98,6 @@ class ParameterCheck:
 
     def check(self, number: int, is_careful: bool) -> None:
         """number: the parameter set of the batch."""
-        self.check_written(number if is_careful else None)
         for name, parameter in self._parameters.items():
             if self._memory.has_moved(name, number):
                 raise ProgramError(
@@ -109,3 +108,4 @@ class ParameterCheck:
                 raise ProgramError(
                     f"requires_grad of {name} has changed; freeze parameters before trainer.batches() begins"
                 )
+        self.check_written(number, is_careful)

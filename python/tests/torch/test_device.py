@@ -112,6 +112,81 @@ def test_statistics_travel_too():
     np.testing.assert_allclose(result.contributions["1.running_mean"], statistics.running_mean.numpy(), atol=1e-6)
 
 
+class Moving(nn.Module):
+    """Gives a parameter another memory in each forward pass, as flatten_parameters() of an RNN does on CUDA."""
+
+    def __init__(self, value_of=lambda weight: weight.clone()):
+        super().__init__()
+        self.layers = mlp()
+        self.value_of = value_of
+
+    def forward(self, x):
+        self.layers[0].weight.data = self.value_of(self.layers[0].weight.data)
+        return self.layers(x)
+
+
+def trained(model, batches=6):
+    """Trains on the simulated device, beyond the first batches, in which values are compared."""
+
+    def program(worker):
+        trainer = shoal.torch.Trainer(worker, model, shoal.SGD(0.1), _streams=SimulatedStreams(1))
+        for batch in trainer.batches(DATA, batch_size=8, test=DATA):
+            trainer.step(F.cross_entropy(model(batch[0]), batch[1]))
+
+    def scenario(fake):
+        values = fake.handshake()
+        try:
+            for step in range(batches):
+                result = fake.train(values, [(8 * step + i) % N for i in range(8)], step=step)
+                for name in values:
+                    values[name] = values[name] - np.float32(0.1) * result.contributions[name]
+                fake.evaluate(values, range(8))
+            fake.finish()
+        except Exception:  # noqa: BLE001 - the program's error is the one that counts
+            return None
+        return values
+
+    return play(program, scenario)
+
+
+def test_a_parameter_may_move_on_a_device():
+    reference = mlp()
+    plain(reference, torch.optim.SGD(reference.parameters(), 0.1), 6, 8)
+    values = trained(Moving())
+    assert_equal_models({name[len("layers.") :]: value for name, value in values.items()}, reference, 1e-5)
+
+
+class Later:
+    """Changes the parameter in the fourth batch; each batch has an evaluation in two parts."""
+
+    def __init__(self, change):
+        self.calls, self.change = 0, change
+
+    def __call__(self, weight):
+        self.calls += 1
+        return self.change(weight) if self.calls > 9 else weight
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda weight: weight * 0.5, "the program has written into the parameter layers.0.weight"),
+        (lambda weight: torch.ones(2, 8), "the parameter layers.0.weight was replaced, its shape is (2, 8)"),
+        (lambda weight: weight.double(), "the parameter layers.0.weight was replaced, its shape is (16, 8)"),
+    ],
+)
+def test_a_parameter_that_gets_other_values_or_another_form_on_a_device_is_refused(change, message):
+    class Replacing(Moving):
+        def forward(self, x):
+            result = self.layers(x)
+            self.layers[0].weight.data = self.value_of(self.layers[0].weight.data)
+            return result.detach() + 0 * sum(p.sum() for p in self.layers[2].parameters())
+
+    with pytest.raises(shoal.ProgramError) as raised:
+        trained(Replacing(Later(change)))
+    assert message in str(raised.value)
+
+
 @pytest.mark.parametrize("result", [0, 801])
 def test_memory_that_cuda_cannot_register_leaves_no_error_behind(result, monkeypatch):
     registered, kernels = [], []
