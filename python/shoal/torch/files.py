@@ -13,7 +13,7 @@ from torch import nn
 from shoal import _safetensors
 from shoal.errors import MissingError, ProgramError, ShoalError
 from shoal.run import Run
-from shoal.torch.model import Models, named_models, tensors_of
+from shoal.torch.model import Models, named_models, tensors_of, variable_name
 
 _TRIES = 5  # So many newer files are tried if the newest one is removed.
 
@@ -41,7 +41,8 @@ def take_result(models: Mapping[str, nn.Module], directory: str) -> str:
 
 def load_into(models: Mapping[str, nn.Module], run: Union[Run, str]) -> None:
     """The same with models that named_models() has named, and a run or the path of a safetensors file."""
-    path, values = _read(run)
+    path, arrays = _read(run)
+    values = {variable_name(name): array for name, array in arrays.items()}  # The file may be of another program.
     wanted = {
         entry.name: entry.tensor
         for entry in tensors_of(models)

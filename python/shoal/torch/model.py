@@ -63,6 +63,18 @@ def named_models(model: Models) -> dict[str, nn.Module]:
     return models
 
 
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_./-]")
+
+
+def variable_name(path: str) -> str:
+    """Returns the name of the variable for a path of modules and a parameter or buffer, such as "0.weight".
+
+    Names have A-Z a-z 0-9 _ . / - only. Each other character becomes "..3c.", its number in hexadecimal digits; two
+    points in a row are in no path, so different paths keep different names. A name stays as it is.
+    """
+    return _NOT_IN_NAMES.sub(lambda found: f"..{ord(found[0]):x}.", path)
+
+
 def why_not_synchronized(models: Mapping[str, nn.Module]) -> str:
     """Names a SyncBatchNorm, which has nobody to synchronize with; empty if there is none."""
     for prefix, model in models.items():
@@ -106,13 +118,15 @@ def tensors_of(models: Mapping[str, nn.Module], statistics: Sequence[str] = ()) 
                 if parameter is not None and id(parameter) not in seen:
                     seen.add(id(parameter))
                     kind = "parameter" if parameter.requires_grad or parameter.dtype == torch.float32 else "constant"
-                    yield Entry(base + attribute, kind, parameter, module, attribute)
+                    yield Entry(variable_name(base + attribute), kind, parameter, module, attribute)
             for attribute, buffer in module._buffers.items():
                 if buffer is None or id(buffer) in seen or attribute in module._non_persistent_buffers_set:
                     continue
                 seen.add(id(buffer))
-                kind = _kind_of_buffer(module, attribute, buffer, base + attribute in statistics)
-                yield Entry(base + attribute, kind, buffer, module, attribute)
+                name = variable_name(base + attribute)
+                yield Entry(
+                    name, _kind_of_buffer(module, attribute, buffer, name in statistics), buffer, module, attribute
+                )
 
 
 def _kind_of_buffer(module: nn.Module, attribute: str, buffer: Any, is_statistic: bool) -> str:

@@ -30,6 +30,7 @@ from shoal.torch.model import (
     load_buffers,
     named_models,
     tensors_of,
+    variable_name,
     why_a_table_is_better,
     why_not_synchronized,
 )
@@ -85,7 +86,7 @@ class Trainer:
             optimizer = from_torch(optimizer, model)
         self._optimizer = optimizer
         self._metrics = metrics if isinstance(metrics, (str, AUC)) else tuple(metrics)
-        self._statistics = tuple(statistics)
+        self._statistics = tuple(variable_name(str(name)) for name in statistics)
         self._overlap = overlap
         self._tables = tables
         self._rows = BatchRows(tables if isinstance(tables, Sequence) else ())

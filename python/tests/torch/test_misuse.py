@@ -24,7 +24,7 @@ STATE = {
     "a function": (lambda: F.relu, "it must be an nn.Module, or a list or dict of them"),
     "all frozen": (lambda: mlp().requires_grad_(False), "none of the variables is trainable"),
     "a value that is not finite": (lambda: _filled(mlp(), float("nan")), "variable 0.weight: the initial value is not"),
-    "a name with a space": (lambda: nn.ParameterDict({"my weight": nn.Parameter(torch.ones(2))}), "'my weight' must"),
+    "a long name": (lambda: nn.ParameterDict({"w" * 257: nn.Parameter(torch.ones(2))}), "must have 1 to 256 of"),
 }
 
 
@@ -371,7 +371,7 @@ def test_equal_settings_of_two_converted_optimizers_do_not_mix_their_parameters(
     assert converted[0] == converted[1]
 
     def program(worker):
-        for batch in shoal.torch.Trainer(worker, first, converted[1]).batches(DATA, batch_size=8):
+        for _ in shoal.torch.Trainer(worker, first, converted[1]).batches(DATA, batch_size=8):
             pass
 
     _expect(program, lambda fake: fake.welcome(), "does not have the parameter 0.weight")
