@@ -45,6 +45,10 @@ from shoal.worker import Variable, Work, Worker
 # A tensor with the mean over the batch or with a value per example, several of them, one for each model, or a number.
 Loss = Any
 
+_NO_STEP = (
+    "ended without trainer.step(loss); call it once for every batch, or trainer.skip() for one that has nothing to "
+    "learn from"
+)
 _KINDS = {"statistic": "assign", "fixed": "frozen"}
 
 
@@ -202,7 +206,7 @@ class Trainer:
         with torch.set_grad_enabled(work.is_training or self._evaluation_gradients or not self._watch.runs_backward):
             yield batch
         if not self._has_stepped:
-            raise ProgramError(f"{work} ended without trainer.step(loss); call it once for every batch")
+            raise ProgramError(f"{work} {_NO_STEP}")
 
     def step(self, loss: Loss = None, **metrics: Any) -> None:
         """Ends the batch: runs the backward pass and contributes the gradients; in an evaluation it only reports.
@@ -233,6 +237,25 @@ class Trainer:
             self._add(loss, size - self._covered, metrics, is_last=True)
         else:
             self._add_metrics(metrics, size)
+        self._end_batch(work)
+
+    def skip(self) -> None:
+        """Ends a batch that has nothing to learn from: it contributes zeros in place of gradients, and no metrics.
+
+        Its step still has as many batches and examples, so the mean of its gradients becomes smaller, and the loss of
+        the batch counts as 0, in an evaluation too. Statistics keep their values. The optimizer makes the update, so
+        momentum and weight decay change parameters as ever.
+        """
+        work = self._open("skip()")
+        if self._covered:
+            raise ProgramError("trainer.skip() is called after backward(); call one of them for a batch")
+        self.zero_grad()
+        if work.is_training:  # The batch may have changed them before it was given up.
+            load_buffers(self._buffers, self._values[work.parameter_set], work._step, is_first=False)
+        self._end_batch(work, is_skipped=True)
+
+    def _end_batch(self, work: Work, is_skipped: bool = False) -> None:
+        """Hands the result of a batch to the worker."""
         self._has_stepped = True
         if work.is_training:
             self._buffer_check.remember_statistics()
@@ -241,7 +264,7 @@ class Trainer:
             work.progress()
             return
         if work.is_training:
-            self._contribute(work)
+            self._contribute(work, is_skipped)
             self._named_keys.name_next(work, self._source)
             self._watch.end_batch()
             if not self._watch.is_careful:
@@ -439,7 +462,8 @@ class Trainer:
             return
         if not any(mean.requires_grad for mean in means):
             raise ProgramError(
-                "the loss does not depend on the parameters: was it detached, or made under torch.no_grad()?"
+                "the loss does not depend on the parameters: was it detached, or made under torch.no_grad()? A batch "
+                "that has nothing to learn from ends with trainer.skip() in the place of step()"
             )
         self._watch.runs_backward = self._watch.runs_backward or is_finite
         share = examples / size
@@ -502,14 +526,14 @@ class Trainer:
         if self._work is not None and names:
             self._work.final(*names)
 
-    def _contribute(self, work: Work) -> None:
+    def _contribute(self, work: Work, is_skipped: bool) -> None:
         """Does the rest at the end of a batch: checks, gradients, statistics."""
         assert self._memory is not None
         for optimizer in self._taken_over:
             optimizer.check()
         self._parameter_check.check(work.parameter_set, self._watch.is_careful)
         self._buffer_check.check(compares_sums=self._watch.is_careful)
-        if self._watch.is_careful:
+        if self._watch.is_careful and not is_skipped:
             trained = self._trained.items()
             self._watch.warn_of_unreached([n for n, p in trained if p.grad is None and n not in self._stored])
         for name, parameter in self._trained.items():
@@ -546,7 +570,7 @@ class Trainer:
             self._named_keys.look_up(work, batch)
             yield batch
             if self._rehearsal.is_incomplete():
-                raise ProgramError(f"{work} ended without trainer.step(loss); call it once for every batch")
+                raise ProgramError(f"{work} {_NO_STEP}")
         work.indices, work.seed = real
         self._rehearsal.is_running = False
 
