@@ -287,8 +287,8 @@ def clicks(options):
         steps = max(30, int(seconds * 40000 / batch))
         torch_clicks = peers / "torch_clicks.py"
         runs = {
-            "shoal, 1 process": lambda: shoal_rate(common + ["--num_ps_tasks=0", "--num_replicas=1", f"--max_steps={steps}"],
-                                                   run),
+            "shoal, 1 process": lambda: shoal_rate(common + ["--num_ps_tasks=0", "--num_replicas=1", "--replicas_to_aggregate=1",
+                                                             f"--max_steps={steps}"], run),
             "shoal, 1 ps + 2": lambda: shoal_rate(common + ["--num_ps_tasks=1", "--num_replicas=2", f"--max_steps={steps}"],
                                                   run),
             "shoal, async": lambda: shoal_rate(common + ["--num_ps_tasks=1", "--num_replicas=2", "--nosync_replicas",
