@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import pathlib
+import random
 import struct
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import sys
 import cluster
 
 MAKE_CLICKS = pathlib.Path("tools/make_clicks.py").resolve()
+CONVERT = pathlib.Path("tools/criteo_to_tfrecord.py").resolve()
 RUN = pathlib.Path("deploy/runs/own_clicks.textproto").resolve()
 SCRATCH = pathlib.Path(os.environ.get("TEST_TMPDIR", "/tmp")) / f"ids_{os.getpid()}"
 TEST_EXAMPLES = 300
@@ -125,6 +127,49 @@ def records():
     trains_the_same(make("tfrecord")[1])
 
 
+CRITEO = """
+    table { name: "*" dim: 4 optimizer { adagrad { learning_rate: 0.1 } } }
+    model { feature { column: "c*" table: "*" } layer { dense { units: 4 } } layer { interaction { dot {} } }
+            layer { dense { units: 1 } } loss: "sigmoid_cross_entropy" }
+    optimizer { learning_rate: 0.1 sgd {} } batch_size: 20 num_epochs: 1
+"""
+
+
+def criteo_line(draw):
+    """One of Criteo's lines: some numbers and texts are missing, some numbers are negative, and a space belongs to its text."""
+    numbers = ["" if draw.random() < 0.2 else str(draw.randrange(-2, 1000)) for _ in range(13)]
+    texts = [draw.choice(["", "68fd1e64", " b", "b", "\u00e9"]) for _ in range(26)]
+    return "\t".join([str(draw.randrange(2)), *numbers, *texts]) + "\n"
+
+
+def logs_of_criteo_and_records_made_of_them():
+    logs, records = SCRATCH / "criteo", SCRATCH / "of_criteo"
+    draw = random.Random(3)
+    for directory in (logs, records):
+        directory.mkdir(parents=True)
+    for split, count in (("train", 400), ("test", 60)):
+        content = "".join(criteo_line(draw) for _ in range(count)).encode()
+        path = logs / f"{split}.tsv{'.gz' if split == 'train' else ''}"
+        path.write_bytes(gzip.compress(content, mtime=0) if split == "train" else content)
+        data = subprocess.run([sys.executable, CONVERT, path, records / f"{split}.tfrecord"], check=True, stdout=subprocess.PIPE,
+                              text=True).stdout.partition("\n")[2]
+    results = []
+    for directory, text in ((logs, f'data {{ format: criteo directory: "{logs}" }}'), (records, data)):
+        file = directory / "run.textproto"
+        file.write_text(text + CRITEO)
+        with cluster.Run(file, "--num_ps_tasks=1", "--num_replicas=1") as run:
+            run.finish()
+            shoal("export", run.out, f"--tables={run.out / 'rows'}")
+            rows = [path.read_bytes() for path in sorted((run.out / "rows").glob("*.npy"))]
+            assert len(rows) == 2 * 26 and len(rows[0]) == 128 + 8 * 4, (len(rows), len(rows[0]))
+            results.append((rows, run.digest(), run.summary()["test_loss"]))
+    assert results[0] == results[1], "the records have other keys or numbers than the logs"
+    done = subprocess.run([sys.executable, CONVERT, records / "train.tfrecord", records / "again.tfrecord"], capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 1 and "train.tfrecord: line 1: has " in done.stderr, done.stderr
+    assert sorted(path.name for path in records.glob("*.tfrecord*")) == ["test.tfrecord", "train.tfrecord"]
+
+
 def the_evaluator_reads_ids():
     _, file = make("csv")
     with cluster.Run(file, "--num_ps_tasks=1", "--num_replicas=1", "--num_epochs=1") as run:
@@ -136,4 +181,4 @@ def the_evaluator_reads_ids():
 
 
 if __name__ == "__main__":
-    cluster.main([a_table, a_compressed_table, arrays, records, the_evaluator_reads_ids])
+    cluster.main([a_table, a_compressed_table, arrays, records, logs_of_criteo_and_records_made_of_them, the_evaluator_reads_ids])
