@@ -50,7 +50,7 @@ def main():
     parser.add_argument("input", metavar="FILE")
     parser.add_argument("output", metavar="OUT.tfrecord", type=pathlib.Path)
     flags = parser.parse_args()
-    partial = flags.output.with_name(flags.output.name + ".partial")
+    partial = flags.output.with_name(f".{flags.output.name}.partial")  # A run reads train*.tfrecord*.
     try:
         with contextlib.ExitStack() as stack:
             opened = gzip.open if flags.input.endswith(".gz") else open
