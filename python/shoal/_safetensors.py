@@ -42,3 +42,10 @@ def read(path: str) -> dict[str, npt.NDArray[Any]]:
         return result
     except (struct.error, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ShoalError(f"{path} is not a safetensors file that can be read: {error}") from None
+
+
+def metadata(path: str) -> dict[str, str]:
+    """Returns the texts beside the arrays of a file that read() has read."""
+    with open(path, "rb") as file:
+        header = json.loads(file.read(*struct.unpack("<Q", file.read(8))))
+    return dict(header.get("__metadata__", {}))

@@ -72,6 +72,7 @@ def trains_with_its_own_settings():
             done = subprocess.run([cluster.shoal_binary(), command, str(run.out)], capture_output=True, text=True,
                                   timeout=60, check=False)
             assert done.returncode == 78 and f'shoal.torch.load("{run.out}", model)' in done.stderr, done.stderr
+            assert f"for rows of tables, `shoal export {run.out} --tables=FOLDER` write" in done.stderr, done.stderr
 
 
 def learns():

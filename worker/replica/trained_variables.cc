@@ -74,8 +74,9 @@ absl::Status CheckNotInComputeProgram(const v1::RunConfig& run) {
   return absl::FailedPreconditionError(absl::StrCat(
       "program: the model of this run is in ", program, ", so predictions and evaluations are ",
       "computed there and not by shoal. Load the trained values into its model, in PyTorch with ",
-      "shoal.torch.load(\"", run.out(), "\", model), elsewhere from the file that `shoal export ",
-      run.out(), "` writes. The evaluations of the run are in its metrics.jsonl"));
+      "shoal.torch.load(\"", run.out(), "\", model), elsewhere from the files that `shoal export ",
+      run.out(), "` and, for rows of tables, `shoal export ", run.out(),
+      " --tables=FOLDER` write. The evaluations of the run are in its metrics.jsonl"));
 }
 
 absl::StatusOr<std::unique_ptr<Checkpoint>> OpenCheckpoint(FileSystem* file_system,

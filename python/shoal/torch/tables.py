@@ -1,17 +1,18 @@
-"""Modules whose rows are on the parameter servers, and the rows of a batch."""
+"""Modules whose rows are on the parameter servers, and the rows of a batch or of a run that was loaded."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from shoal._rows import Keys, Places, Rows, keys_of, unique_of
+from shoal._exported_rows import ExportedTable
+from shoal._rows import Array, Keys, Places, Rows, keys_of, unique_of
 from shoal._work import Work
 from shoal.errors import ProgramError
 from shoal.tables import MAX_DIM, Table
@@ -97,6 +98,18 @@ class BatchRows:
         part, places = found
         return part.leaf, torch.from_numpy(places[inverse]).to(self._device).reshape(keys.shape)
 
+    def summed_gradients(self) -> dict[str, tuple[Keys, Array]]:
+        """Returns for each table the keys that have a gradient, rising, and the sum of those of each key."""
+        result = {}
+        for table, parts in self._parts.items():
+            graded = [part for part in parts if part.leaf.grad is not None and len(part.rows)]
+            if graded:
+                keys, places = unique_of(np.concatenate([part.rows.keys for part in graded]))
+                total = np.zeros((len(keys), graded[0].leaf.shape[1]), np.float32)
+                np.add.at(total, places, np.concatenate([part.leaf.grad.detach().cpu().numpy() for part in graded]))
+                result[table] = keys, total
+        return result
+
     def contribute(self) -> None:
         """Hands the gradients to the worker."""
         for parts in self._parts.values():
@@ -117,6 +130,27 @@ class BatchRows:
         if not len(rows):  # Operations want a row, which nothing names.
             return torch.zeros(1, rows.values.shape[1], device=self._device, requires_grad=True)
         return tensor_of(rows.values).to(self._device).detach().requires_grad_()
+
+
+class LoadedRows:
+    """Rows of a run for one module, without a trainer. They have no gradients."""
+
+    def __init__(self, table: ExportedTable, model: nn.Module) -> None:
+        self._table = table
+        self._model = model  # The rows go to its device.
+
+    def find(self, table: str, keys: Any) -> tuple[Any, Any]:
+        """Returns a matrix with the rows of the keys, and the place of each key in it."""
+        parameter = next(self._model.parameters(), None)
+        device = keys.device if parameter is None else parameter.device
+        unique, inverse = unique_of(_flat(table, keys))
+        rows = torch.from_numpy(self._table.rows(unique)) if len(unique) else torch.zeros(1, self._table.dim)
+        return rows.to(device), torch.from_numpy(inverse).to(device).reshape(keys.shape)
+
+
+def modules_with_rows(models: Mapping[str, nn.Module]) -> list[tuple[nn.Module, _TableModule]]:
+    """Returns the modules that look rows up, each behind its model."""
+    return [(model, part) for model in models.values() for part in model.modules() if isinstance(part, _TableModule)]
 
 
 def different(wanted: Mapping[str, Any]) -> dict[str, tuple[Keys, Places]]:
@@ -192,6 +226,8 @@ class NamedKeys:
 class _TableModule(nn.Module):
     """A module that looks up rows of a table. It has no parameters of its own."""
 
+    _loaded: Optional[LoadedRows] = None
+
     def __init__(self, trainer: Optional[Trainer], table: str, dim: int, padding_idx: Optional[int]) -> None:
         super().__init__()
         name = type(self).__name__
@@ -218,18 +254,26 @@ class _TableModule(nn.Module):
         trainer._rows.check(type(self).__name__, self.table, self.dim)
         self._trainer = trainer
 
-    def _rows_for(self, keys: Any) -> BatchRows:
-        """Checks the keys, and returns what finds rows of the current batch."""
+    def _rows_for(self, keys: Any) -> Union[BatchRows, LoadedRows]:
+        """Checks the keys, and returns what finds rows of the current batch, or of the run that was loaded."""
         name = type(self).__name__
-        if self._trainer is None:
+        is_in_loop = self._trainer is not None and self._trainer._work is not None
+        if is_in_loop and self._loaded is not None:
+            self._loaded = None  # Behind the loop they would be the rows of another run.
+        if not is_in_loop and self._loaded is None:
+            where = "belongs to no trainer" if self._trainer is None else "is outside of the loop of its trainer"
             raise ProgramError(
-                f"{name} of table {self.table} belongs to no trainer: put it into the model that the Trainer gets, or "
-                f"make it with the trainer, {name}(trainer, {self.extra_repr()})"
+                f"{name} of table {self.table} {where} and has no rows of a run. To compute with a trained model: "
+                "shoal.torch.load(DIR, model). To train: put it into the model that the Trainer gets, or make it with "
+                f"the trainer, {name}(trainer, {self.extra_repr()})"
             )
         if not isinstance(keys, torch.Tensor):
             raise ProgramError(f"{name} of table {self.table}: the keys are a {type(keys).__name__}, not a tensor")
         if keys.is_floating_point() or keys.is_complex() or keys.dtype == torch.bool:
             raise ProgramError(f"{name} of table {self.table}: the keys are {keys.dtype}; they must be int64")
+        if self._loaded is not None:
+            return self._loaded
+        assert self._trainer is not None
         self._trainer._open(f"look_up() by {name} of table {self.table}")
         return self._trainer._rows
 
@@ -239,7 +283,7 @@ class _TableModule(nn.Module):
         return keys.to(torch.int64) == (self.padding_idx + (1 << 63)) % (1 << 64) - (1 << 63)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_trainer": None}  # Copies of a module have no trainer.
+        return {**self.__dict__, "_trainer": None, "_loaded": None}  # Copies of a module have no trainer and no rows.
 
     def extra_repr(self) -> str:
         padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"

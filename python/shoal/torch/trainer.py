@@ -65,7 +65,8 @@ class Trainer:
     metrics: the names that step() may report, at most 16; shoal.AUC(name), or the name "auc", is an AUC.
     statistics: names of buffers, beside those of batch norm, that a batch changes; the mean of a step's values counts.
     overlap: send gradients while the backward pass continues.
-    tables: of embedding rows, which shoal.torch.EmbeddingBag and Embedding look up.
+    tables: of embedding rows, which shoal.torch.EmbeddingBag and Embedding look up in the loop. Behind it
+        shoal.torch.load(worker.directory, model) gives the modules the rows of the run.
     """
 
     def __init__(
@@ -260,7 +261,7 @@ class Trainer:
         if work.is_training:
             self._buffer_check.remember_statistics()
         if self._rehearsal is not None and self._rehearsal.is_running:
-            self._rehearsal.keep(self._gradients(), self._loss_sum)
+            self._rehearsal.keep(self._gradients(), self._rows.summed_gradients(), self._loss_sum)
             work.progress()
             return
         if work.is_training:
@@ -276,7 +277,7 @@ class Trainer:
                 return
         work.done(self._loss_sum, metrics=self._sums)
         if self._rehearsal is not None and work.is_training:
-            self._rehearsal.compare(work, self._loss_sum)
+            self._rehearsal.compare(work, self._rows.summed_gradients(), self._loss_sum)
             self._rehearsal = None
 
     def backward(self, loss: Loss, examples: int, **metrics: Any) -> None:

@@ -13,6 +13,7 @@ from live_runs import HOLD, PYTHON, SAME_STEPS, process_of, programs, variables,
 from test_runs import held  # noqa: F401
 
 import shoal
+from shoal._exported_rows import ExportedRows
 
 # Logistic regression on sums of rows. Examples have 1 to 4 items, which are far apart, and a user of a second table.
 CLICKS = (
@@ -229,3 +230,40 @@ def test_started_by_hand_it_is_a_run_in_one_process(clicks, tmp_path):
     assert done.returncode == 0, done.stderr
     (directory,) = (tmp_path / "runs").iterdir()
     assert shoal.Run(str(directory)).summary()["test_auc"] > 0.6
+
+
+KINDS = """\
+import numpy as np
+import shoal
+
+worker = shoal.Worker()
+kinds = {
+    "uniform": shoal.Uniform(-0.3, 0.7), "normal": shoal.Normal(0.1, 0.5),
+    "truncated": shoal.TruncatedNormal(-0.2, 0.4), "constant": 0.625, "usual": None,
+}
+tables = [shoal.Table(name, 10, initializer=initializer) for name, initializer in kinds.items()]
+worker.declare([shoal.Variable("w")], tables=tables, examples=20, optimizer=shoal.SGD(0.1), batch_size=10, epochs=1)
+for work in worker:
+    rows = work.look_up({table.name: work.indices for table in tables})
+    for of_table in rows.values():
+        of_table.gradient = np.ones_like(of_table.values)
+    work.done(1.0)
+"""
+
+
+def test_rows_that_are_read_from_an_export_are_those_of_lookup(tmp_path):
+    program = tmp_path / "kinds.py"
+    program.write_text(KINDS)
+    run = shoal.launch(str(program), ps=1, workers=1, out=str(tmp_path / "run"), flags=["--seed=77"])
+    run.wait(120)
+    export(run, tmp_path / "rows")
+    tables = ExportedRows(tmp_path / "rows").tables
+    assert len(tables) == 5
+    keys = [3, 19, *range(20, 40), -7, 2**63, 2**64 - 1]  # The first two have rows.
+    for name, table in tables.items():
+        command = [os.environ["SHOAL"], "lookup", run.directory, f"--table={name}", "--", *map(str, keys)]
+        lines = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.splitlines()[1:]
+        assert [("initial value" in line) for line in lines] == [False] * 2 + [True] * (len(keys) - 2)
+        printed = [[float(word) for word in line.partition(": ")[2].partition("  (")[0].split()] for line in lines]
+        rows = table.rows(np.array([key % 2**64 for key in keys], np.uint64))
+        np.testing.assert_allclose(rows, printed, rtol=1e-5, atol=1e-7)  # lookup prints six digits.

@@ -1,5 +1,6 @@
 """EmbeddingBag and Embedding against a fake worker, compared with those of plain PyTorch."""
 
+import contextlib
 import copy
 import pickle
 import re
@@ -412,6 +413,33 @@ def test_a_batch_that_is_computed_twice_looks_up_once():
     play(program, scenario)
 
 
+def test_a_check_of_determinism_compares_the_gradients_of_rows():
+    calls = []
+
+    def check_with(rows_of):
+        def program(worker):
+            net = shoal_net()
+            trainer = shoal.torch.Trainer(worker, net, shoal.SGD(0.1), tables=TABLES, metrics=())
+            trainer.check_determinism()
+            for batch in trainer.batches(DATA, batch_size=8):
+                calls.append(1)
+                rows = rows_of(net, batch).sum()
+                # Only the gradient of the rows differs: the loss and the other gradients do not.
+                trainer.step(F.binary_cross_entropy_with_logits(net(*batch[:2]), batch[2]) + rows - rows.detach())
+
+        def scenario(fake):
+            fake.row_of = row_of
+            with contextlib.suppress(Exception):  # The program's error is the one that counts.
+                fake.train(fake.handshake(), INDICES)
+
+        play(program, scenario)
+
+    with pytest.raises(shoal.ProgramError, match="was computed twice, and the gradients of rows of table word differ"):
+        check_with(lambda net, batch: len(calls) * net.words(batch[1]))
+    with pytest.raises(shoal.ProgramError, match="and the keys of table item whose rows have gradients differ"):
+        check_with(lambda net, batch: net.first(torch.tensor([[100 + len(calls)]])))
+
+
 def test_a_module_is_copied_and_shown_without_its_trainer():
     bag = shoal.torch.EmbeddingBag(table="item", dim=3, mode="mean")
     assert repr(bag) == "EmbeddingBag(table='item', dim=3, mode='mean')"
@@ -506,7 +534,7 @@ def test_a_module_that_cannot_be_is_refused_at_the_start(name):
 
 def test_rows_belong_to_a_batch_of_a_trainer():
     with pytest.raises(
-        shoal.ProgramError, match="EmbeddingBag of table item belongs to no trainer: put it into the mo"
+        shoal.ProgramError, match="EmbeddingBag of table item belongs to no trainer and has no rows of a run. To compu"
     ):
         bag()(K.reshape(2, 3))
 
@@ -515,5 +543,5 @@ def test_rows_belong_to_a_batch_of_a_trainer():
         shoal.torch.Trainer(worker, net, tables=TABLES)
         net.second(K.reshape(2, 3))
 
-    with pytest.raises(shoal.ProgramError, match="EmbeddingBag of table item is for the body of: for batch in trainer"):
+    with pytest.raises(shoal.ProgramError, match="EmbeddingBag of table item is outside of the loop of its trainer"):
         play(program, lambda fake: fake.welcome())

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -100,7 +101,10 @@ def test_fifty_steps_are_those_of_a_sparse_embedding_bag_of_pytorch(tmp_path, ru
     np.testing.assert_allclose(model[1].weight.detach(), top.weight.detach(), rtol=1e-5, atol=1e-5)
 
 
-def test_the_example_learns_the_same_with_any_number_of_tasks(tmp_path):
+def test_the_example_learns_the_same_with_any_number_of_tasks(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(EXAMPLE.parent))
+    import clicks_dlrm
+
     results = []
     for ps, workers in ((0, 1), (2, 2)):
         run = shoal.launch(
@@ -111,8 +115,23 @@ def test_the_example_learns_the_same_with_any_number_of_tasks(tmp_path):
         rows = rows_of(run.directory)
         assert len(rows) == 26 and len(rows["c1"][0]) == 14
         results.append((summary["test_auc"], {table: values.tobytes() for table, (_, values) in rows.items()}))
+        scores, labels = use_as_the_page_says(run.directory)
+        loss = F.binary_cross_entropy(scores, labels).item()
+        assert loss == pytest.approx(summary["test_loss"], rel=1e-5)
+        assert clicks_dlrm.auc(scores.numpy(), labels.numpy() > 0) == pytest.approx(summary["test_auc"], abs=1e-4)
     assert results[0] == results[1]
     assert results[0][0] > 0.8
+
+
+def use_as_the_page_says(directory):
+    """Runs the example of docs/tables.md with a run, and returns the probabilities and the labels that it has."""
+    page = (PYTHON.parent / "docs/tables.md").read_text()
+    section = page.partition("### Use a PyTorch model with tables after training\n")[2]
+    example = re.search(r"\n\n((?:    .*\n|\n)+)", section).group(1)
+    assert example.count('"runs/clicks"') == 1
+    names = {}
+    exec(textwrap.dedent(example).replace("runs/clicks", directory), names)
+    return names["probabilities"], names["labels"]
 
 
 # The names that the zoo's model of deploy/runs/clicks_dlrm.textproto gives the layers of the example.
@@ -181,6 +200,7 @@ def test_the_example_trains_the_model_of_the_run_file(tmp_path, monkeypatch):
     command = [
         os.environ["SHOAL"], "train", f"--run={file}", f"--init_from={tmp_path / 'initial.safetensors'}",
         "--init_map=c[0-9]+=", "--num_ps_tasks=0", "--num_replicas=1", "--batch_size=256", "--num_epochs=3",
+        "--replicas_to_aggregate=1",
         f"--out={tmp_path / 'file'}",
     ]  # fmt: skip
     subprocess.run(command, check=True, capture_output=True, timeout=120)
@@ -253,3 +273,89 @@ def test_a_model_may_have_tables_only(tmp_path):
         assert len(keys) == {"user": 20, "item": 30}[table]
         assert keys.tobytes() == rows[1][table][0].tobytes()
         assert values.tobytes() == rows[1][table][1].tobytes()
+
+
+# It scores the test data in an evaluation of the run, and behind the loop with rows that were loaded. Some keys of the
+# test data are in no training batch, and others are in too few of them to be stored.
+SCORES = """\
+import sys
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import TensorDataset
+import shoal
+import shoal.torch
+
+torch.manual_seed(0)
+USERS, ITEMS = torch.randint(-2000, 2000, (900,)), torch.randint(-20, 20, (900, 3))
+CLICKS = ((USERS + ITEMS.sum(1)) % 3 == 0).float()
+
+
+class Clicks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.user = shoal.torch.Embedding(table="user", dim=7)
+        self.item = shoal.torch.EmbeddingBag(table="item", dim=7, mode="mean")
+        self.scale = nn.Parameter(torch.ones(7))
+
+    def forward(self, users, items):
+        return (self.user(users) * self.item(items) * self.scale).sum(1)
+
+
+def main():
+    worker = shoal.Worker()
+    normal = shoal.TruncatedNormal(0.5, 0.3)
+    user = shoal.Table("user", 7, optimizer=shoal.Adagrad(0.1), initializer=normal, admission=2)
+    item = shoal.Table("item", 7, optimizer=shoal.Adam(0.01), initializer=shoal.Uniform(-0.1, 0.3))
+    model = Clicks()
+    trainer = shoal.torch.Trainer(worker, model, shoal.Adam(0.01), tables=[user, item], metrics=())
+    data = TensorDataset(USERS, ITEMS, CLICKS)
+    test = torch.utils.data.Subset(data, range(600, 900))
+    for users, items, clicks in trainer.batches(torch.utils.data.Subset(data, range(600)), 20, epochs=2, test=test):
+        scores = model(users, items)
+        if not trainer.training:
+            np.save(f"{sys.argv[1]}/evaluation-{trainer.work.indices[0]}.npy", scores.numpy())
+        trainer.step(F.binary_cross_entropy_with_logits(scores, clicks))
+    shoal.torch.load(worker.directory, model)
+    with torch.no_grad():
+        np.save(f"{sys.argv[1]}/behind-{worker.index}.npy", model(USERS[600:], ITEMS[600:]).numpy())
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_a_model_that_is_loaded_computes_the_scores_of_the_last_evaluation_of_the_run(tmp_path):
+    program = tmp_path / "clicks.py"
+    program.write_text(SCORES)
+    flags = ["--set=data.evaluation_block=20", "--seed=12345678901234567890"]
+    run = shoal.launch(program, ps=1, workers=2, args=[str(tmp_path)], out=tmp_path / "run", flags=flags)
+    summary = run.wait(180)
+    parts = {int(path.stem.rpartition("-")[2]): np.load(path) for path in tmp_path.glob("evaluation-*.npy")}
+    evaluated = np.concatenate([parts[first] for first in sorted(parts)])
+    assert len(evaluated) == 300
+
+    names = {"__name__": "clicks"}
+    exec(compile(SCORES, "clicks.py", "exec"), names)
+    users, items, clicks = (names[name][600:] for name in ("USERS", "ITEMS", "CLICKS"))
+    stored = rows_of(run.directory)["user"][0].view(np.int64)
+    assert 0 < np.isin(users.numpy(), stored).sum() < 250
+    model = names["Clicks"]()
+    shoal.torch.load(run, model)
+    with torch.no_grad():
+        scores = model(users, items)
+    assert scores.numpy().tobytes() == evaluated.tobytes()
+    loss = F.binary_cross_entropy_with_logits(scores, clicks).item()
+    assert loss == pytest.approx(summary["test_loss"], rel=1e-6)
+    for worker in (0, 1):
+        assert np.load(tmp_path / f"behind-{worker}.npy").tobytes() == evaluated.tobytes()
+
+    again = names["Clicks"]()
+    for flag in (f"--model_file={tmp_path / 'model.safetensors'}", f"--tables={tmp_path / 'rows'}"):
+        subprocess.run(
+            [os.environ["SHOAL"], "export", run.directory, flag], check=True, capture_output=True, timeout=60
+        )
+    shoal.torch.load(tmp_path / "model.safetensors", again, tables=tmp_path / "rows")
+    assert torch.equal(again.train()(users, items), scores)
