@@ -269,8 +269,11 @@ def test_a_model_may_have_tables_only(tmp_path):
         run.wait(180)
         assert json.loads(Path(run.directory, "summary.json").read_text())["test_auc"] > 0.7
         rows.append(rows_of(run.directory))
+    model = nn.ModuleDict({table: shoal.torch.Embedding(table=table, dim=4) for table in ("user", "item")})
+    shoal.torch.load(run, model)
     for table, (keys, values) in rows[0].items():
         assert len(keys) == {"user": 20, "item": 30}[table]
+        assert model[table](torch.from_numpy(keys.view(np.int64))).numpy().tobytes() == values.tobytes()
         assert keys.tobytes() == rows[1][table][0].tobytes()
         assert values.tobytes() == rows[1][table][1].tobytes()
 
