@@ -137,12 +137,19 @@ absl::Status Launcher::StartAll() {
     if (!page.empty()) options_.progress->Print(PageLine(page));
   }
   link_ = std::make_unique<ChiefLink>(options_.connect(chief_.address));
-  for (Task& task : tasks_) RETURN_IF_ERROR(StartTask(&task));
+  for (Task& task : tasks_) {
+    if (task.id.job == Job::kPs) RETURN_IF_ERROR(StartTask(&task));
+  }
   for (Task& task : tasks_) {
     if (task.id.job == Job::kPs) RETURN_IF_ERROR(AwaitAddress(&task));
   }
-  // The run may have trained by now; Watch ends it with a checkpoint.
-  return options_.shutdown->requested() ? absl::OkStatus() : WriteClusterFile();
+  // Before the workers start: with them a short run may end at once, and a summary that is older
+  // than the cluster's file counts as that of an earlier start (SummaryIfOver).
+  if (!options_.shutdown->requested()) RETURN_IF_ERROR(WriteClusterFile());
+  for (Task& task : tasks_) {
+    if (task.id.job == Job::kWorker) RETURN_IF_ERROR(StartTask(&task));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Launcher::StartTask(Task* task) {

@@ -343,13 +343,13 @@ TEST_F(LauncherTest, AShutdownAsksTheChiefForACheckpointFirst) {
   EXPECT_EQ(Content("stop"), "Ctrl-C");
 }
 
-// The others may train while the launcher has not yet received a ps's address.
+// The launcher waits for the address of a ps.
 TEST_F(LauncherTest, AStopBeforeAPsReportsItsAddressAlsoMakesACheckpoint) {
   std::ofstream(directory_ + "/ps-0.silent") << "x";
   const absl::Status status = LaunchAndStop(
       SIGTERM,
       "case $task in chief-0) await stop; touch $dir/over; exit 143;; *) await over;; esac",
-      "worker-1.starts");
+      "ps-0.starts");
   EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(Content("stop"), "asked to stop");
   EXPECT_THAT(printed_, Not(HasSubstr("before the run had started")));

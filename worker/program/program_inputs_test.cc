@@ -48,6 +48,7 @@ TEST(ProgramInputsTest, AnInterpreterThatDoesNotStartIsNotTakenForTheProgram) {
     v1::RunConfig run;
     run.mutable_program()->set_file(file);
     run.mutable_program()->set_python(python);
+    run.mutable_cluster()->set_wait_seconds(60);
     const absl::Status asked = AskProgram(run, /*has_started_before=*/false).status();
     EXPECT_THAT(asked.message(), HasSubstr("program: " + python + " cannot be started: "));
     EXPECT_THAT(asked.message(), HasSubstr("; install it on every host, or name another "
