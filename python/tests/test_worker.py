@@ -395,7 +395,7 @@ def test_messages_may_arrive_in_any_pieces():
 
 class _Hello:
     def take(self, _):
-        return 0x314D4752504C4853, 1, 4
+        return 0x314D4752504C4853, 1, 5
 
     def text(self):
         return ""
