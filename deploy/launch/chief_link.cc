@@ -1,5 +1,6 @@
 #include "deploy/launch/chief_link.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/time/time.h"
@@ -68,6 +69,22 @@ void ChiefLink::Loop() {
     changed_.WaitFor(&mutex_, ends ? kPeriodAtTheEnd : kPeriod);
     if (closing_) return;
   }
+}
+
+uint64_t ChiefLink::ListedIncarnation(TaskId task) const {
+  const std::optional<v1::GetRunStatusResponse> newest = status();
+  if (!newest.has_value()) return 0;
+  for (const v1::GetRunStatusResponse::Task& listed : newest->tasks()) {
+    if (ToTaskId(listed.member()) == task) return listed.incarnation();
+  }
+  return 0;
+}
+
+bool ChiefLink::IsOutOfRun(TaskId worker) const {
+  const std::optional<v1::GetRunStatusResponse> newest = status();
+  if (!newest.has_value() || newest->tasks().empty()) return false;
+  return std::none_of(newest->tasks().begin(), newest->tasks().end(),
+                      [&](const auto& task) { return ToTaskId(task.member()) == worker; });
 }
 
 void ChiefLink::Poll() {

@@ -3,6 +3,7 @@
 #ifndef SHOAL_DEPLOY_LAUNCH_CHIEF_LINK_H_
 #define SHOAL_DEPLOY_LAUNCH_CHIEF_LINK_H_
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,6 +32,13 @@ class ChiefLink {
 
   // Returns the chief's newest status; nullopt before the first answer.
   std::optional<v1::GetRunStatusResponse> status() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Returns the incarnation of the task in the newest status; 0 if the chief does not list it.
+  uint64_t ListedIncarnation(TaskId task) const;
+
+  // Returns whether the run continues or has finished without this worker, because it had not
+  // registered yet or had lost its place.
+  bool IsOutOfRun(TaskId worker) const;
 
   // Asks for a checkpoint, and for the end of the run if `end` is not kNone. With kAfterSteps the
   // workers train up to a checkpoint that the chief chooses. kWithoutSteps says that no worker will

@@ -47,30 +47,6 @@ constexpr absl::Duration kLookAtLog = absl::Milliseconds(200);
 // A program that is not ready so long after its run is named, since it may need minutes.
 constexpr absl::Duration kUsualStart = absl::Seconds(2);
 
-// Returns what the chief last reported; nullopt if it has not.
-std::optional<v1::GetRunStatusResponse> NewestStatus(const ChiefLink* link) {
-  return link == nullptr ? std::nullopt : link->status();
-}
-
-// Returns the incarnation that the chief last listed; 0 if none.
-uint64_t NewestListed(const ChiefLink* link, TaskId task) {
-  const std::optional<v1::GetRunStatusResponse> status = NewestStatus(link);
-  if (!status.has_value()) return 0;
-  for (const v1::GetRunStatusResponse::Task& listed : status->tasks()) {
-    if (ToTaskId(listed.member()) == task) return listed.incarnation();
-  }
-  return 0;
-}
-
-// Returns whether the others finished the run without this worker, because it had not registered
-// yet or had lost its place.
-bool IsOutOfRun(const ChiefLink* link, TaskId worker) {
-  const std::optional<v1::GetRunStatusResponse> status = NewestStatus(link);
-  if (!status.has_value() || status->tasks().empty()) return false;
-  return std::none_of(status->tasks().begin(), status->tasks().end(),
-                      [&](const auto& task) { return ToTaskId(task.member()) == worker; });
-}
-
 // Returns the name of the run's compute program in messages, such as train.py.
 std::string ProgramName(const v1::RunConfig& run) {
   const std::string& file = run.program().file();
@@ -189,7 +165,7 @@ absl::Status Launcher::StartTask(Task* task) {
   task->started = clock_.Now();
   task->kill_at = absl::InfiniteFuture();
   task->judge_at.reset();
-  task->gone = std::max(task->gone, NewestListed(link_.get(), task->id));
+  task->gone = std::max(task->gone, link_ == nullptr ? 0 : link_->ListedIncarnation(task->id));
   task->incarnation = 0;
   task->took_part = false;
   // If the size were taken for 0, an earlier process's last words would explain this one's end.
@@ -318,8 +294,8 @@ absl::Status Launcher::EndAll(absl::Duration patience, bool has_finished) {
       if (has_finished) WarnOfMissedEnd(*task);
       continue;
     }
-    const bool outside =
-        task->id.job == Job::kWorker && (task->was_restarted || IsOutOfRun(link_.get(), task->id));
+    const bool outside = task->id.job == Job::kWorker &&
+                         (task->was_restarted || (link_ != nullptr && link_->IsOutOfRun(task->id)));
     // One that took part may wait for the end of its program, also if it was restarted or has left
     // the run.
     const bool matters = task->took_part || !outside;
