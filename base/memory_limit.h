@@ -16,6 +16,10 @@ struct MemoryLimit {
   uint64_t available = UINT64_MAX;
 };
 
+// The `set_by` of a limit below these: other processes leave no more memory now, and may give it
+// back. The chief tells it from limits that stay.
+inline constexpr char kFreeMemory[] = "the free memory of the machine";
+
 // Reads /proc/meminfo, and the limits of this process's cgroup and of those above it (version 2:
 // memory.max; version 1: memory.limit_in_bytes). `root` is put before every path, for tests.
 MemoryLimit ReadMemoryLimit(const std::string& root = "");

@@ -21,7 +21,7 @@ namespace {
 MemoryLimit LowerToAvailable(MemoryLimit limit, uint64_t available) {
   if (available < limit.bytes) {
     limit.bytes = available;
-    limit.set_by = "the free memory of the machine";
+    limit.set_by = kFreeMemory;
   }
   return limit;
 }

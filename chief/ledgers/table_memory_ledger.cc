@@ -8,6 +8,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 
+#include "base/memory_limit.h"
+
 namespace shoal {
 namespace {
 
@@ -23,9 +25,6 @@ constexpr double kWarnPart = 0.9;
 // and for the step under way, the two until the cut, and those that train while it is written.
 constexpr double kSecondsBetweenReports = 2;
 constexpr double kStepsAhead = 3;
-// TableMemory (ps/table_memory.h) names this limit if other processes leave a ps less than its own.
-// They may give the memory back.
-constexpr absl::string_view kFreeMemory = "the free memory of the machine";
 // The rows from which on a bucket counts as full: 2^31 (RowIndex::kMostRows), less 2 % for those
 // that are added until the last checkpoint. A hash gives all buckets equally many rows.
 constexpr double kMostRowsOfBucket = 0.98 * (uint64_t{1} << 31);
@@ -95,9 +94,7 @@ double TableMemoryLedger::SecondsAhead() const {
 
 void TableMemoryLedger::OnReport(absl::Time now, uint32_t ps, uint64_t lineage,
                                  const v1::PsMemory& memory, absl::string_view host) {
-  const auto [place, is_first] = ps_.try_emplace(ps);
-  Ps& known = place->second;
-  if (is_first) known.first_used = memory.used();
+  Ps& known = ps_[ps];
   known.host = std::string(host);
   if (known.lineage != lineage) known.samples.clear();
   known.lineage = lineage;
@@ -126,15 +123,11 @@ void TableMemoryLedger::OnReport(absl::Time now, uint32_t ps, uint64_t lineage,
 bool TableMemoryLedger::IsTakenByOthers(const Ps& ps) const {
   if (ps.memory.limit_set_by() != kFreeMemory) return false;
   uint64_t used = 0;
-  uint64_t first_used = 0;
   for (const auto& [index, other] : ps_) {
     if (other.host != ps.host) continue;
     used += other.memory.used();
-    first_used += other.first_used;
   }
-  const double much = kWarnPart * static_cast<double>(ps.most_of_host);
-  // A ps that had no room from its start on did not fill the machine with new rows.
-  return static_cast<double>(used) < much || static_cast<double>(first_used) >= much;
+  return static_cast<double>(used) < kWarnPart * static_cast<double>(ps.most_of_host);
 }
 
 double TableMemoryLedger::Ps::BytesPerSecond() const {

@@ -39,9 +39,10 @@ class TableMemoryLedger {
   std::string Warning() const;
   // Returns an error that says which ps is full, or will be at its growth before a checkpoint can
   // end the run, and what to do. FAILED_PRECONDITION: the tables of the run need more than the ps
-  // may use, or a table nearly has the most rows of its buckets, so a restart would not help.
-  // UNAVAILABLE: other processes of the machine have taken the memory, and all reports of the last
-  // twenty seconds (or six steps) said so. A shorter shortage, and room for every ps, are OK.
+  // may use, or the rows of a table are near the limit of 2^31 in each of its buckets, so a restart
+  // would not help. UNAVAILABLE: other processes of the machine have taken the memory, and all
+  // reports of the last twenty seconds (or six steps) said so. A shorter shortage, and room for
+  // every ps, are OK.
   absl::Status WhyFull() const;
 
   // Adds the tables, in the order of their names, and the warning.
@@ -64,7 +65,6 @@ class TableMemoryLedger {
     v1::PsMemory memory;         // the newest report
     std::deque<Sample> samples;  // reports of the last seconds, the oldest first; never empty
     std::string host;
-    uint64_t first_used = 0;  // in the first report of the process
     // The most memory that the ps of this host together could ever use in the time of this process.
     uint64_t most_of_host = 0;
     // Since when other processes leave the ps too little, by all reports; infinite: they do not.

@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "base/memory_limit.h"
 #include "chief/session/training_session_testing.h"
 #include "runtime/process/exit_code.h"
 
@@ -115,7 +116,7 @@ TEST_F(FullPsTest, ARunWhoseMemoryOthersTakeEndsSoThatASupervisorStartsItAgain) 
   StartTraining();
   ReportStepsUpTo(1);
   const auto beat = [this](uint64_t limit) {
-    BeatWith(0, 60, "item", "the free memory of the machine", limit);
+    BeatWith(0, 60, "item", kFreeMemory, limit);
     now_ += absl::Seconds(1);
   };
   beat(100);

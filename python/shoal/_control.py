@@ -27,8 +27,19 @@ def process_of(directory: str) -> Optional[int]:
         with open(os.path.join(directory, "LOCK"), encoding="utf-8") as file:
             found = _HOLDER.fullmatch(file.read().strip())
             if found and found[2] == os.uname().nodename and _is_held(file.fileno()):
-                return int(found[1])
+                return int(found[1]) if _has_open(int(found[1]), os.fstat(file.fileno())) else None
     return None
+
+
+def _has_open(process: int, info: os.stat_result) -> bool:
+    """Returns whether the process has the file open. A container may have another process with the same number."""
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(f"/proc/{process}/fd"):
+            with contextlib.suppress(OSError):
+                found = os.stat(entry.path)
+                if (found.st_dev, found.st_ino) == (info.st_dev, info.st_ino):
+                    return True
+    return False
 
 
 def _is_held(file: int) -> bool:
@@ -55,18 +66,25 @@ class StopRequest:
             if self._is_sent:  # A second signal would end a run in one process without its checkpoint.
                 return
             self._is_sent = True
-        process = process_of(self._directory)
-        if process is not None:
-            with contextlib.suppress(ProcessLookupError):  # The run has just ended.
-                os.kill(process, signal.SIGTERM)
-            return
-        line = [_command(), "stop", self._directory, *flags]
-        threading.Thread(target=self._run, args=(line,), daemon=True).start()
+        try:
+            process = process_of(self._directory)
+            if process is not None:
+                with contextlib.suppress(ProcessLookupError):  # The run has just ended.
+                    os.kill(process, signal.SIGTERM)
+                return
+            line = [_command(), "stop", self._directory, *flags]
+            threading.Thread(target=self._run, args=(line,), daemon=True).start()
+        except BaseException:
+            self._is_sent = False
+            raise
 
     def _run(self, line: Sequence[str]) -> None:
-        done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            reason = done.stderr.strip() or f"exit code {done.returncode}"
+        try:
+            done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+            reason = "" if done.returncode == 0 else done.stderr.strip() or f"exit code {done.returncode}"
+        except OSError as error:
+            reason = str(error)
+        if reason:
             print(f"shoal: warning: the run could not be asked to stop: {reason}", flush=True)
             self._is_sent = False
 

@@ -104,7 +104,7 @@ def progress_of(directory: str, begin: int = 0) -> tuple[float, str]:
 
 
 def last_row(directory: str) -> dict[str, Any]:
-    """Returns the last line of a run's metrics; {} if there is none."""
+    """Returns the last line of a run's metrics; {} if there is none that is whole."""
     row: dict[str, Any] = {}
     with contextlib.suppress(ValueError, IndexError):
         row = json.loads(_end_of(os.path.join(directory, "metrics.jsonl"))[-1])

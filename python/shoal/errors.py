@@ -141,7 +141,9 @@ def _is_of_system(error: OSError) -> bool:
             return True
         if isinstance(cause, OSError) and cause.errno is not None:
             return True
-        cause = cause.__cause__ or cause.__context__
+        if cause.__cause__ is None and isinstance(cause.__context__, (FileNotFoundError, FileExistsError)):
+            return False  # The program has looked for something first, as in a cache.
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
     return False
 
 

@@ -100,6 +100,7 @@ class Run:
         self._process: Optional[subprocess.Popen[bytes]] = None
         self._follower: Optional[threading.Thread] = None
         self._was_seen = False  # `shoal status` has found the run.
+        self._stopped: Optional[int] = None  # The process that has got the signal of stop().
 
     def metrics(self) -> dict[str, npt.NDArray[np.float64]]:
         """Returns the columns of metrics.jsonl: one value per step, NaN where a step has none."""
@@ -154,7 +155,9 @@ class Run:
         if process is None:
             self._command("stop")
         else:
-            _signal(process, signal.SIGTERM)
+            if process != self._stopped:  # A second signal would end it without its checkpoint.
+                self._stopped = process
+                _signal(process, signal.SIGTERM)
         if self._process is not None:
             self._process.wait()
         while process is not None and _control.process_of(self.directory) == process:
@@ -172,12 +175,13 @@ class Run:
         return status
 
     def _checkpoint_of_one_process(self, process: int) -> str:
-        if self._status_of_one_process()["phase"] != "training":
+        status = self._status_of_one_process()
+        if status["phase"] != "training":
             raise CommandError(f"the run in {self.directory} has nothing to save yet; ask again when it trains")
-        before = self._last_checkpoint()
         _signal(process, signal.SIGUSR1)
         end = time.monotonic() + _PATIENCE
-        while (name := self._last_checkpoint()) == before:
+        # One that was begun before the request may be written first.
+        while _age_of(name := self._last_checkpoint())[1] < status["step"]:
             if _control.process_of(self.directory) != process:
                 raise CommandError(f"the run in {self.directory} ended before the checkpoint was made")
             if time.monotonic() > end:

@@ -140,9 +140,15 @@ def wait_until(condition):
 
 def test_a_program_asks_its_run_once_to_stop(command):
     (command / "serves").touch()
-    stopping(command, lambda worker: worker.stop(["--tls_ca=ca.crt"]))
-    wait_until((command / "asked").exists)
-    assert (command / "asked").read_text() == f"stop {command} --tls_ca=ca.crt\n"
+    line = f"stop {command} --tls_ca=ca.crt\n"
+
+    def body(worker):
+        worker.stop(["--tls_ca=ca.crt"])
+        wait_until(lambda: (command / "asked").exists() and (command / "asked").read_text() == line)
+        worker.stop()
+
+    stopping(command, body)
+    assert (command / "asked").read_text() == line
 
 
 def test_a_request_to_stop_that_fails_is_shown_and_may_be_repeated(command, capsys):

@@ -304,6 +304,12 @@ def test_an_error_is_named_without_a_working_directory(tmp_path):
     assert failed.message == f"{tmp_path}/train.py:7: NameError: name 'undefined' is not defined"
 
 
+def after(error, earlier):
+    """Returns the error as it is when it is raised while an earlier one is handled."""
+    error.__context__ = earlier
+    return error
+
+
 def caused(error, cause):
     error.__context__ = cause
     return error
@@ -350,6 +356,8 @@ def test_a_run_or_data_that_are_missing_may_be_there_at_the_next_start(code, tmp
         (MemoryError("x"), RETRYABLE, RETRYABLE, SURROUNDINGS),
         (OSError("image file is truncated (3 bytes not processed)"), RETRYABLE, RETRYABLE, RETRYABLE),
         (caused(OSError("broken data stream"), ValueError("x")), RETRYABLE, RETRYABLE, RETRYABLE),
+        (after(OSError("image file is truncated"), FileNotFoundError(2, "x")), RETRYABLE, RETRYABLE, RETRYABLE),
+        (after(OSError("cannot read"), OSError(5, "x")), RETRYABLE, RETRYABLE, SURROUNDINGS),
         (ValueError("x"), RETRYABLE, RETRYABLE, RETRYABLE),
     ],
 )

@@ -258,8 +258,13 @@ class _TableModule(nn.Module):
         """Checks the keys, and returns what finds rows of the current batch, or of the run that was loaded."""
         name = type(self).__name__
         is_in_loop = self._trainer is not None and self._trainer._work is not None
-        if is_in_loop and self._loaded is not None:
+        if is_in_loop and self._loaded is not None and self._trainer is not None:
             self._loaded = None  # Behind the loop they would be the rows of another run.
+            self._trainer._watch.warn(
+                f"the rows of table {self.table} that shoal.torch.load() gave the model are not used in training; "
+                "--init_from=DIR begins a run with the rows and the parameters of another one",
+                "loaded rows",
+            )
         if not is_in_loop and self._loaded is None:
             where = "belongs to no trainer" if self._trainer is None else "is outside of the loop of its trainer"
             raise ProgramError(
