@@ -67,8 +67,9 @@ def test_a_program_ends_its_run_early(tmp_path, ps, workers, flags):
     assert run._process.returncode == 143, output
     assert 10 <= summary["steps"] < 40000
     assert os.path.exists(run.model_file())
-    for worker in range(workers):
-        assert Path(run.directory, f"logs/program-{worker}.out").read_text() == "stopped 1.0\n"
+    texts = [Path(run.directory, f"logs/program-{worker}.out").read_text() for worker in range(workers)]
+    assert "stopped 1.0\n" in texts
+    assert set(texts) <= {"stopped 1.0\n", "stopped inf\n"}  # Another worker may stop the run first.
 
 
 def test_a_program_finds_the_command_of_its_worker(tmp_path):
