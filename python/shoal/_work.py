@@ -203,8 +203,9 @@ class Work:
     def progress(self) -> None:
         """Says that a part of a long batch or evaluation has been computed.
 
-        A worker that computes one of them for cluster.stall_seconds (120) counts as hung; each call begins that time
-        anew. It sends at most one message per second, so it may be called after every part, however short.
+        A worker that computes one of them for cluster.stall_seconds (120) counts as hung; a report begins that time
+        anew, and one in an eighth of it counts. A call sends at most one message per second, so it may be called after
+        every part, however short.
         """
         self._check_open("progress()")
         self._worker._report_progress()

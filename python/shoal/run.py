@@ -95,7 +95,7 @@ class Run:
 
     def __init__(self, directory: Union[str, os.PathLike[str]]) -> None:
         if not os.path.isdir(directory):
-            raise MissingError(f"there is no run's directory {directory}")
+            raise MissingError(f"there is no directory of a run: {directory}")
         self.directory = os.path.abspath(directory)
         self._process: Optional[subprocess.Popen[bytes]] = None
         self._follower: Optional[threading.Thread] = None

@@ -161,7 +161,7 @@ MISUSE = {
     "no such program": (">>> shoal.launch('nothing.py')", "there is no program nothing.py"),
     "half a worker": (">>> shoal.launch(__file__, workers=0.5)", "workers is 0.5; it must be a whole number from 1"),
     "arguments as text": (">>> shoal.launch(__file__, args='--size=10')", "args and flags must be lists of strings"),
-    "no such run": (">>> shoal.Run('/nowhere/run')", "there is no run's directory /nowhere/run"),
+    "no such run": (">>> shoal.Run('/nowhere/run')", "there is no directory of a run: /nowhere/run"),
 }
 
 
