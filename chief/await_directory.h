@@ -12,12 +12,13 @@ namespace shoal {
 
 struct TaskOptions;
 
-// Takes the chief's lock on `options.run.out()`, which must exist. Another chief may hold it that
-// still writes its last checkpoint, or whose host is gone, or the file system may fail for a while;
-// the function waits for this lock up to `cluster.wait_seconds`. Every `log_every` it logs who
-// holds the lock, since when, or what fails, and how long it will wait. The task's pages show who
-// holds it. Returns UNAVAILABLE if the lock cannot be taken then, CANCELLED if shutdown was
-// requested, and the other errors of RunLock::Acquire.
+// Takes the chief's lock on the directory `options.run.out()`, which must exist. If it is not free,
+// waits for it for at most `cluster.wait_seconds`: a chief that holds it may still be writing its
+// last checkpoint, its host may be gone, or the file system may fail for a while. From 2 s on logs
+// every `log_every` who holds the lock and since when, or what fails, and how long it will wait.
+// The task's pages show who holds it. Returns UNAVAILABLE if the lock is not free after
+// `cluster.wait_seconds`, CANCELLED if shutdown was requested, and the other errors of
+// RunLock::Acquire.
 absl::StatusOr<RunLock> AwaitDirectory(const TaskOptions& options,
                                        absl::Duration log_every = absl::Seconds(10));
 

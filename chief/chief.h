@@ -45,12 +45,12 @@ class SessionRecorder {
   // Removes the checkpoints of later steps, which are void.
   virtual absl::Status DiscardAbove(uint64_t step) = 0;
 
-  // Receives a note that was logged, perhaps before the lines that belong in front of it are
-  // written.
+  // Receives a note of the log. Notes do not wait for records: lines of earlier steps may be
+  // written after this call.
   virtual void OnNote(const SessionNote& /*note*/) {}
 
-  // Warns of programs whose initial values differ. Called by the thread that writes checkpoints,
-  // since it reads both files.
+  // Warns that the program of a worker gave other initial values than those in use. Called by the
+  // thread that writes checkpoints, because it reads the files of both sets of values.
   virtual void Record(const InitialValuesDiffer& /*differ*/) {}
 
   // Returns ABORTED if another chief has taken the run over.
@@ -61,16 +61,16 @@ class SessionRecorder {
   virtual void Describe(v1::GetRunStatusResponse* /*run*/) const {}
 };
 
-// A ChiefLogic with threads: one that drives its timers and lines, one that publishes checkpoints,
-// one for each ps that sends it commands; a call that has to wait holds its caller's thread.
-// Thread-safe.
+// A ChiefLogic with threads: a driver, which lets time pass for the logic and writes the lines of
+// metrics.jsonl, a publisher, which writes checkpoints, and one thread for each ps, which sends it
+// commands. A call that has to wait holds its caller's thread. Thread-safe.
 class Chief {
  public:
   struct Options {
     TrainingSession::Options session;
     const Clock* clock = nullptr;         // Borrowed.
     SessionRecorder* recorder = nullptr;  // Borrowed.
-    // Makes a client of the ps that serves at `address`.
+    // Makes a client of the ps that serves at `address`. Called by the thread of this ps.
     std::function<std::unique_ptr<ParameterClient>(uint32_t ps, const std::string& address)>
         connect;
     bool secure = false;  // True if these clients have certificates; for error texts.
@@ -140,7 +140,7 @@ class Chief {
   void OnDisconnect(const v1::Identity& member);
 
  private:
-  // Sends one ps its commands, in order, one at a time.
+  // The thread of one ps. Sends it its commands, in order, one at a time.
   class PsLine;
   // Writes one record, or hands it to the publisher.
   class RecordWriter;
@@ -148,7 +148,7 @@ class Chief {
   // Waits as long as a call of the logic does.
   template <typename Call, typename Response>
   absl::Status Await(Call* call, Response* response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Wakes the driver, so that it looks at the session at once.
+  // Wakes the driver's thread, so that it looks at the session at once.
   void Poke() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Wakes all waiting calls as well, so that they look at the state again.
   void PokeAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
