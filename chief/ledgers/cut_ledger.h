@@ -24,15 +24,15 @@ class CutLedger {
   explicit CutLedger(uint32_t num_ps) : num_ps_(num_ps), parts_(num_ps) {}
 
   // The role of a ps in each cut, which follows from the shard map. A ps without slices writes
-  // nothing. A ps whose slices get no contributions has no versions, so the chief notifies it of
-  // each cut.
+  // nothing. The slices of a ps may all be variables without contributions: such a ps counts no
+  // versions and does not know when to begin a cut, so the chief reminds it of each one.
   struct Part {
     bool has_slices = true;
     bool has_versions = true;
   };
   void SetParts(const std::vector<Part>& parts);
   std::vector<uint32_t> PsWithSlices() const;
-  // A ps that must be notified of a cut that other ps have begun.
+  // A ps without versions that has to be asked for its shard of a cut that other ps have begun.
   struct Reminder {
     uint32_t ps = 0;
     uint64_t version = 0;
@@ -43,7 +43,7 @@ class CutLedger {
   void AddShard(uint32_t ps, uint64_t version, const std::string& directory,
                 const v1::ShardFile& file);
   // Notes that a shard of the cut could not be written: the cut will never be complete, whatever
-  // else is reported.
+  // else is reported. Also ends a request of this version.
   void Fail(uint64_t version);
   bool HasFailed(uint64_t version) const { return failed_.count(version) > 0; }
   struct Complete {
@@ -54,10 +54,11 @@ class CutLedger {
   // Returns the ps that have slices and have not reported their shard of the cut; none if it is
   // durable.
   std::vector<uint32_t> WithoutShard(uint64_t version) const;
-  // Returns the next complete cut that is above the last durable one and not above `newest`.
-  // Returns each cut only once.
+  // Returns the complete cut of the lowest version above the last durable one, but none above
+  // `newest`. Returns each cut only once.
   std::optional<Complete> TakeComplete(uint64_t newest = UINT64_MAX);
-  // Returns the cuts that TakeComplete would return one after the other, without the newest.
+  // Returns the complete cuts, by version and directory, that need not become checkpoints because
+  // a newer one waits as well: all that TakeComplete would still return, except the newest.
   std::vector<std::pair<uint64_t, std::string>> Superseded(uint64_t newest = UINT64_MAX) const;
   bool has_complete() const;  // A complete cut was not taken yet.
   // Returns the newest version that is durable, or was taken to become durable.
@@ -82,7 +83,7 @@ class CutLedger {
   // Returns the ps that have not agreed to the requested version.
   std::vector<uint32_t> PsToAsk() const;
   struct Answer {
-    bool passed = false;
+    bool passed = false;          // Some slice of the ps is past the version already.
     bool waits = false;           // Some slice of the ps has not reached the version.
     uint64_t newest_version = 0;  // The version of the ps's most advanced slice.
   };

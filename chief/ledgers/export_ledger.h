@@ -12,7 +12,7 @@ namespace shoal {
 // parts of it. Only the end of a run waits for an export. Not thread-safe.
 class ExportLedger {
  public:
-  // Gives every `every`-th cut an export; 0: only the cuts that must have one.
+  // One cut in `every` gets an export; 0: only the cuts that must have one.
   explicit ExportLedger(uint64_t every) : every_(every) {}
 
   // Notes that a ps has written its shard of the cut. The first shard decides whether the cut gets

@@ -23,7 +23,7 @@ struct Member {
   std::string address;  // The address at which it serves; empty for workers.
   std::string host;
   uint32_t process_id = 0;
-  uint32_t restarts = 0;  // The processes that have held its place before.
+  uint32_t restarts = 0;  // The number of processes that held its place before this one.
   absl::Time registered;
   absl::Time last_contact;
   bool connected = true;  // True if no connection of the task has broken since its last call.
@@ -35,9 +35,9 @@ struct Member {
   std::string activity;
   bool has_batch = false;
   BatchKey batch;  // The batch that it was computing at its last heartbeat.
-  // Only for workers. `computing` is true while it computes a batch or an evaluation block,
-  // `computed` is the number that it has computed, with its program's reports of progress, and
-  // `computing_since` is a time since which it has computed the current one without such a report.
+  // Only for workers. `computing` is true while it computes a batch or an evaluation block.
+  // `computed` counts the batches and blocks that it has finished and the reports of progress of
+  // its compute program. Since `computing_since`, `computed` has not risen.
   bool computing = false;
   uint64_t computed = 0;
   absl::Time computing_since;
@@ -47,7 +47,7 @@ struct Member {
 // ends when the member is silent for `lease`, or for `grace` after its connection broke. Leases are
 // about liveness only; incarnations, lineages and the dedupe of batches keep the variables right.
 //
-// Not thread-safe. Times only have to come from one clock.
+// Not thread-safe. Any clock will do for the times, but all must come from the same one.
 class Membership {
  public:
   struct Options {
@@ -85,7 +85,7 @@ class Membership {
 
   // Notes that the member leaves. `asked_to_leave` is true if it was asked to.
   void Leave(TaskId task, uint64_t incarnation, bool asked_to_leave = false);
-  // Takes its place from a live member. The member's next call is answered with the reason.
+  // Ends the membership of the task. Renew then returns ABORTED with the reason `why`.
   void TakePlace(TaskId task, const std::string& why);
 
   // Ends the leases that have expired and returns their holders.
