@@ -20,8 +20,8 @@ namespace shoal {
 class AsyncLines {
  public:
   // Takes the report of a step. The first report of an incarnation makes the lines from its step on
-  // void. A repeated report changes nothing. Returns FailedPrecondition if a step before it is
-  // missing, InvalidArgument for step 0.
+  // void. A repeated report, and one of an earlier incarnation, changes nothing. Returns
+  // FailedPrecondition if a step before it is missing, InvalidArgument for step 0.
   absl::Status Add(uint64_t incarnation, const v1::StepReport& report);
 
   // Notes that this incarnation of the ps with the report slice has loaded a checkpoint and
@@ -33,9 +33,10 @@ class AsyncLines {
   // if the ps has not reported so many yet.
   void SetEvaluation(uint64_t updates, const EvaluationSums& sums);
 
-  // Releases the held line: no more lines come.
+  // Releases the held line, with the first waiting evaluation if it has none: no more lines come.
   void Flush();
 
+  // Returns the released lines and the rollbacks since the last call, in order.
   std::vector<SessionRecord> Take();
 
   // Releases the newest line if it is `step`, although no later one has come.

@@ -25,10 +25,11 @@
 
 namespace shoal {
 
-// Remembers when the training last made progress. A step, a shard and an evaluation are progress.
-// So is a worker that begins a batch that no worker has begun since then, but not a batch that is
-// computed again. A sign of progress from within an evaluation keeps the run alive, too, for at
-// most an hour: a block that is evaluated again and again gives signs as well.
+// Remembers when the training last made progress. A step, a shard and an evaluation are progress
+// (OnProgress). So is a batch that a worker begins (OnBatchBegun), unless a worker has begun the
+// same batch since the last OnProgress: then it is computed again. A sign of progress from within
+// an evaluation (OnSign) keeps the run alive, too, but signs alone do so for at most an hour: a
+// block that is evaluated again and again gives signs as well.
 class TrainingProgress {
  public:
   void OnProgress(absl::Time now);
@@ -40,8 +41,8 @@ class TrainingProgress {
 
  private:
   absl::Time last_ = absl::InfinitePast();
-  std::set<BatchKey> begun_;                        // Batches that workers have begun since then.
-  absl::Time first_sign_ = absl::InfiniteFuture();  // The first one since then.
+  std::set<BatchKey> begun_;  // Batches that workers have begun since the last OnProgress.
+  absl::Time first_sign_ = absl::InfiniteFuture();  // The first one since the last OnProgress.
   absl::Time last_sign_ = absl::InfinitePast();
 };
 
@@ -80,15 +81,17 @@ struct SessionContext {
   bool EndsWithoutSteps() const;
   // Ends the run with an error after a last checkpoint of what all ps have applied. Every error
   // that occurs while all ps live ends the run in this way; for other errors the parts of the
-  // session call phases.Fail.
+  // session call phases.Fail. With `unless_trained` the error is forgotten if all steps are applied
+  // before the run ends.
   void EndAfterCheckpoint(const std::string& message,
                           absl::StatusCode code = absl::StatusCode::kFailedPrecondition,
                           bool unless_trained = false);
   // Ends an interrupted run. Called when its last checkpoint is durable, or cannot be made.
   void FinishInterrupted();
-  // "The last checkpoint is that of step 7, step-7", as a part of a message.
+  // "The last checkpoint is that of step 7, ckpt-7-1-0000000000000001", as a part of a message.
   std::string LastCheckpoint() const;
-  // Adds to a ps's report of a step what only the chief knows: which figures the model has.
+  // Adds to a ps's report of a step what only the chief knows: whether the model classifies, and
+  // the names of its metrics.
   void NameFigures(v1::StepReport* report) const;
   // Fills in the chief as the sender of a command.
   void FillIdentity(v1::Identity* identity) const;
