@@ -6,13 +6,16 @@
 //   shoal-attend hello N            `shoal attend` runs; N is the version of these lines
 //   shoal-attend address HOST:PORT  the task serves there
 //   shoal-attend refused TEXT       this host cannot run the task
-//   shoal-attend exit N             the task ended with N; 138 also: its files are unreadable now
+//   shoal-attend exit N             the task ended with exit code N; with 138 it may not have been
+//                                   started, because this host cannot read a file at present
 //   shoal-attend signal N           signal N ended the task
 // `shoal attend` ends after each of the last three.
 // It reads characters from standard input: '.' means that the launcher is alive (every 2 s), 'k'
-// ends the task now. If the input ends, or is silent for --patience seconds, the launcher is lost.
-// Then a chief is asked to stop, which makes a checkpoint; other tasks have --grace seconds to end
-// with it. A task that still runs 10 s after that is killed.
+// sends the task SIGTERM, and SIGKILL 2 s later. If the input ends, or is silent for --patience
+// seconds, the launcher is lost. Then a chief gets SIGTERM at once and makes its last checkpoint;
+// other tasks get SIGTERM after --grace seconds. A task that still runs 10 s after --grace seconds
+// is killed. SIGTERM to `shoal attend` itself does to any task what the loss of the launcher does
+// to a chief.
 #ifndef SHOAL_DEPLOY_HOSTS_ATTEND_COMMAND_H_
 #define SHOAL_DEPLOY_HOSTS_ATTEND_COMMAND_H_
 

@@ -47,7 +47,8 @@ class SshPlaces : public TaskPlaces {
   SshPlaces(Options options, std::vector<HostLine> hosts, Placement placement)
       : options_(std::move(options)), hosts_(std::move(hosts)), placement_(std::move(placement)) {}
 
-  // Also starts the run's compute program once on each host that has workers. Errors name the host.
+  // Also starts the run's compute program, if it has one, once on each host that has workers, to
+  // see what it declares there (`shoal check_program`). Errors name the host.
   absl::Status Prepare(FileSystem* file_system,
                        const ShutdownNotification& shutdown) const override;
   std::string ListenAddress(TaskId task) const override;
