@@ -8,8 +8,9 @@
 
 namespace shoal {
 
-// Describes a commit as Bazel stamped it: "commit 1a2b3c", or "" if it was not recorded, as in
-// every build without --stamp.
+// Describes a commit as Bazel stamped it: "commit " and its 40 hexadecimal digits, with "-modified"
+// behind them if the working tree differed from it. Returns "" if it was not recorded, as in every
+// build without --stamp.
 std::string DescribeCommit(absl::string_view stamped);
 
 // Returns lines with the commit, the compiler, the libraries that are loaded with their versions,

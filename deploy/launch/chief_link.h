@@ -23,9 +23,10 @@ namespace shoal {
 // Thread-safe.
 class ChiefLink {
  public:
-  // Polls the status five times a second, starting now.
+  // Polls the status every 200 ms from now on, and every 20 ms once the run stops.
   explicit ChiefLink(std::unique_ptr<ChiefClient> client);
-  // Waits for the call under way, which has a deadline.
+  // Waits until the thread has made the calls of its current round: one poll and the requests that
+  // wait. Each call has a deadline.
   ~ChiefLink();
   ChiefLink(const ChiefLink&) = delete;
   ChiefLink& operator=(const ChiefLink&) = delete;
@@ -36,8 +37,8 @@ class ChiefLink {
   // Returns the incarnation of the task in the newest status; 0 if the chief does not list it.
   uint64_t ListedIncarnation(TaskId task) const;
 
-  // Returns whether the run continues or has finished without this worker, because it had not
-  // registered yet or had lost its place.
+  // Returns whether the newest status lists other tasks but not this worker: the run continues or
+  // has finished without it, because it had not registered yet or had lost its place.
   bool IsOutOfRun(TaskId worker) const;
 
   // Asks for a checkpoint, and for the end of the run if `end` is not kNone. With kAfterSteps the
@@ -47,8 +48,8 @@ class ChiefLink {
   enum class End { kNone, kAfterSteps, kWithoutSteps };
   void RequestCheckpoint(End end, const std::string& reason) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Reports that the worker crashed, and the batch that it was computing. Repeated until the chief
-  // answers.
+  // Reports that the worker crashed on this batch; reports nothing if it was computing none.
+  // Repeated until the chief answers.
   void ReportCrash(TaskId worker, const std::optional<MarkedBatch>& batch,
                    const std::string& detail) ABSL_LOCKS_EXCLUDED(mutex_);
 

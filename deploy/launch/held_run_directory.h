@@ -23,7 +23,8 @@ class HeldRunDirectory {
   HeldRunDirectory(const std::string& out, FileSystem* file_system)
       : path_(out), file_system_(file_system) {}
 
-  // Locks the directory if it exists; creates nothing.
+  // Locks the directory if it exists; creates nothing. A chief that has outlived its launcher gets
+  // 2 s to end; if one still holds the directory then, returns ALREADY_EXISTS.
   absl::Status Hold();
 
   // Creates the directory, its logs/ and the run's run.textproto, and locks it unless Hold has.
