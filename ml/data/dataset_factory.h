@@ -21,9 +21,9 @@ enum class DataSplit { kTrain, kTest };
 // Makes the data set that a run file describes. Images are resized, cropped and normalised as the
 // run file asks; the training split also has its random augmentation. `seed` determines the
 // augmentation and synthetic data, whose training and test splits have different examples. Unset
-// fields have their defaults (ml/data/data_defaults.h). Values that break `rules` are an error,
-// when the data set is made or when they are read. Errors name the file, or the field of the run
-// file, and the remedy; NotFound if the split does not exist.
+// fields have their defaults (ml/data/data_defaults.h). Values that break `rules` are an error of
+// this function or, if the examples stay on the disk, of reading them. Errors name the file, or the
+// field of the run file, and the remedy; NotFound if the split does not exist.
 absl::StatusOr<std::unique_ptr<Dataset>> MakeDataset(const v1::DataConfig& given, DataSplit split,
                                                      uint64_t seed, const DataRules& rules = {});
 
@@ -31,20 +31,22 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeDataset(const v1::DataConfig& given
 // the run file asks for test examples.
 absl::StatusOr<bool> HasTestSplit(const v1::DataConfig& given);
 
-// Returns whether the name is that of a table of clicks: .tsv, .tsv.gz or .tsv.zst.
+// Returns whether the name is that of a file of clicks: .tsv, .tsv.gz or .tsv.zst.
 bool IsClicksName(const std::string& path);
 
-// Returns whether the name is that of a table: .csv, .csv.gz or .csv.zst.
+// Returns whether the name is that of a CSV file: .csv, .csv.gz or .csv.zst.
 bool IsTableName(const std::string& path);
 
-// Returns whether the name is that of a TFRecord file: it has .tfrecord.
+// Returns whether the name is that of a TFRecord file: the part behind the last '/' contains
+// ".tfrecord".
 bool IsRecordsName(const std::string& path);
 
 // Makes a data set of examples without labels from one file (.npy, .csv, .tsv, .tfrecord or an
-// image, by its name; of ids in arrays any one of them) or from a folder of images. They are read
-// like the test split of the run file. A .tsv is read as Criteo's format if the run uses it. For a
-// run on synthetic clicks, a line has 13 numbers and 26 columns of ids; the ids of a list are
-// separated by commas. Labels, which every data set has, are all 0.
+// image, by its name) or from a folder of images. They are read like the test split of the run
+// file. If the run has ids in .npy files, one file for each column, `path` may be any of the files.
+// A .tsv is read as Criteo's format if the run uses it; for a run on synthetic clicks, a line has
+// 13 numbers and 26 columns of ids, and commas separate the ids of a list. Labels, which every data
+// set has, are all 0.
 absl::StatusOr<std::unique_ptr<Dataset>> MakeInputs(const v1::DataConfig& config,
                                                     const std::string& path,
                                                     const DataRules& rules = {});

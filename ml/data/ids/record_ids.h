@@ -20,8 +20,8 @@ const tf::Feature* FindValues(const tf::Example& example, const std::string& nam
 
 // Adds the ids that a record has in the feature ids.column to *list: its integers, or its byte
 // strings if ids are words. A record without the feature, or with an empty one, has no ids.
-// DataLoss names the feature and the remedy: values of another type, a negative id, or another
-// number of weights.
+// DataLoss names the feature and the remedy: values of another type, a negative id, a weight that
+// is not finite, or not exactly one weight for each id.
 absl::Status AddRecordIds(const tf::Example& example, const IdColumn& ids, IdList* list);
 
 // Appends the values of a feature, floats or integers, to *numbers. DataLoss names the feature: it
