@@ -39,7 +39,7 @@ class DeploymentConfig {
   // One replica with one clone and no ps.
   DeploymentConfig() = default;
   // Returns InvalidArgument for the mistakes that TF-Slim refuses, with its texts and in its order
-  // of checks, and then for counts below one.
+  // of checks, and then for numbers that are too small and for fields that contradict each other.
   static absl::StatusOr<DeploymentConfig> Create(DeploymentConfigOptions options);
 
   int num_clones() const { return options_.num_clones; }
@@ -52,9 +52,10 @@ class DeploymentConfig {
   std::string ps_device() const;      // "/job:ps", or "" without ps
   std::string worker_device() const;  // "/job:worker", or "" without ps
 
-  // Returns "/device:CPU:0" without ps, or the first clone's device. With ps each call returns a
-  // new chooser that gives variables without a device to the ps tasks in turn, starting with task
-  // 0, and leaves other ops alone.
+  // Returns the function that gives variables a device. Without ps it is "/device:CPU:0", or the
+  // first clone's device with VariablesOn::kFirstDevice and kMirrored. With ps each call returns a
+  // new function, which gives variables without a device to the ps tasks in turn, starting with
+  // task 0, and leaves other ops alone.
   DeviceFunction variables_device() const;
   std::string inputs_device() const;
   std::string optimizer_device() const;
@@ -71,7 +72,7 @@ class DeploymentConfig {
   absl::StatusOr<std::string> clone_scope(int clone_index) const;
 
  private:
-  std::vector<std::string> clone_devices() const;  // each once
+  std::vector<std::string> clone_devices() const;  // equal neighbours once
   explicit DeploymentConfig(DeploymentConfigOptions options) : options_(std::move(options)) {}
 
   DeploymentConfigOptions options_;

@@ -71,8 +71,9 @@ struct TrainOp {
 };
 
 struct DeployedModel {
-  std::optional<TrainOp> train_op;       // only with an optimizer and something to train
-  std::vector<ScalarSummary> summaries;  // sorted by name; a run copies all of them to the CPU
+  std::optional<TrainOp> train_op;  // only with an optimizer and something to train
+  // Those that the model adds to kSummaries, then the losses. A run copies all of them to the CPU.
+  std::vector<ScalarSummary> summaries;
   // The tensors that the model adds to kSummaries and, with summarize_gradients, the gradients.
   std::vector<HistogramSummary> histograms;
   Output total_loss;           // data_loss + regularization_loss; not valid if there are neither
@@ -116,9 +117,9 @@ struct OptimizedClones {
   std::vector<ScalarSummary> summaries;
 };
 // Adds the clones' losses, their gradients, and the sums of both over the clones. If layers
-// exchange values between clones, a clone's loss depends on all clones; in this case the gradients
-// of the total loss are computed, and summed for each clone first. Returns InvalidArgument if no
-// clone has a loss.
+// exchange values between clones, a clone's loss depends on all clones. Then the gradients are
+// those of the total loss: each clone computes the part from its own nodes (BuildCloneGradients),
+// and the parts are summed. Returns InvalidArgument if no clone has a loss.
 absl::StatusOr<OptimizedClones> OptimizeClones(GraphBuilder& builder,
                                                const std::vector<Clone>& clones,
                                                const OptimizeClonesOptions& options = {});

@@ -40,16 +40,18 @@ struct ParallelGraph {
   std::unique_ptr<Graph> graph;
   std::unique_ptr<InputQueue> queue;  // batches(): [clone][input]
   std::vector<Clone> clones;          // outputs: the model's
-  std::vector<Output> targets;        // placeholders of the whole batch
-  // The members below are set only if the spec has a loss.
-  std::vector<Output> merged;  // one per output: concatenated along the batch; scalars are averaged
+  // The members below are set only for training.
+  std::vector<Output> targets;  // placeholders of the whole batch
+  // One per output: tensors are concatenated along the batch, scalars are averaged over the batch.
+  std::vector<Output> merged;
   Output loss;  // the loss of the merged outputs plus the regularization losses of one copy
   std::vector<Output> gradients;   // one per variable; not valid if the loss does not depend on it
   std::vector<Output> statistics;  // one per variable, from the first clone; most are not valid
 };
 
-// Builds one clone for each device. Returns InvalidArgument if the model does not fit its inputs,
-// or if the loss is not a scalar or depends on no variable.
+// Builds one clone for each device and, if `is_training`, the loss and its gradients; the spec must
+// have a loss then. Returns InvalidArgument if the model does not fit its inputs, or if the loss is
+// not a scalar or depends on no trainable variable.
 absl::StatusOr<ParallelGraph> BuildParallelGraph(const ParallelModelSpec& spec,
                                                  const std::vector<std::string>& devices,
                                                  bool is_training);
