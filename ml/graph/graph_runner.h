@@ -22,11 +22,15 @@ CompileRequest MakeRequest(const Graph& graph, const KernelBackend& backend,
                            const std::vector<std::pair<Output, Tensor>>& feeds,
                            const std::vector<Output>& fetches, int num_devices = 1);
 
+// Runs the executable once and returns the fetched tensors, in the order of the request.
+// `variables` are indexed as Graph::variables(). With `variable_versions`, equal numbers mean
+// values that have not changed since the last run.
 std::vector<Tensor> RunOnce(Executable* executable,
                             const std::vector<std::pair<Output, Tensor>>& feeds,
                             const std::vector<Tensor>& variables,
                             absl::Span<const uint64_t> variable_versions = {});
 
+// Compiles the graph for one CPU device and runs it once. Errors are those of Compile.
 absl::StatusOr<std::vector<Tensor>> RunGraph(const Graph& graph, const KernelBackend& backend,
                                              const std::vector<std::pair<Output, Tensor>>& feeds,
                                              const std::vector<Tensor>& variables,

@@ -44,8 +44,10 @@ class CaseTable {
   // Returns a random number in [0, bound).
   int64_t Below(int64_t bound);
 
+  // Returns the outputs of the reference kernel.
   static std::vector<Tensor> Reference(const OpCall& call);
 
+  // Adds the case "<op>_<what>"; see ConformanceCase for the other arguments.
   void Add(const std::string& what, OpCall call, double tolerance, double byte_mismatch = 0);
   // Adds a case whose kernels may refuse to run without output 0.
   void AddNeedingFirstOutput(const std::string& what, OpCall call, double tolerance);

@@ -11,7 +11,8 @@ namespace shoal {
 
 struct ConformanceCase {
   std::string name;  // unique; starts with the op
-  OpCall call;       // float32, except for bfloat16 inputs of products
+  // Floating-point values are float32, and bfloat16 in cases of products and of conversions.
+  OpCall call;
   // The largest allowed difference from the float64 reference, divided by the largest absolute
   // value in the output.
   double tolerance = 1e-5;

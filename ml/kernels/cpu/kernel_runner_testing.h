@@ -39,7 +39,7 @@ Value ToPlain(const Value& images);
 struct RunOptions {
   int threads = 1;
   CpuIsa isa = CpuIsa::kGeneric;
-  std::vector<bool> output_needed = {};
+  std::vector<bool> output_needed = {};  // indexed by output; outputs behind its end are needed
 };
 
 // Runs the kernel once and returns outputs of the given specs; those that are not needed are as

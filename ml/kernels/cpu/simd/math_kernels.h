@@ -26,7 +26,8 @@ struct MathKernels {
   void (*unary)(MathOp op, const float* x, float p, float q, float* y, int64_t n);
   // dx[i] = dy[i] * the slope of the function. For kClip, kLeakyRelu and kElu, v is the output y,
   // and p >= 0 for the last two; kClip has slope 0 at its limits. For kGelu, kGeluTanh and kSilu, v
-  // is the input x.
+  // is the input x. For kErf and kSoftplus the function does nothing: their gradients are composed
+  // of other ops.
   void (*gradient)(MathOp op, const float* v, const float* dy, float p, float q, float* dx,
                    int64_t n);
   // c[i] = a[i] to the power b[i], within 1 ulp; NaN if a[i] is negative and b[i] is not an
