@@ -25,7 +25,7 @@ enum class Pooling {
 struct TableEmbeddingOptions {
   std::string table;
   std::string column;  // the field with the ids
-  int64_t dim = 0;     // the numbers of a row; the same in all uses of the table
+  int64_t dim = 0;     // the length of a row in floats; the same in all uses of the table
   Pooling pooling = Pooling::kSum;
 };
 // Looks up a column of ids in a table on the parameter servers: [batch, dim]. If the field is

@@ -20,8 +20,8 @@ bool IsPattern(absl::string_view name);
 // Returns whether `pattern` is the name or stands for it.
 bool StandsFor(absl::string_view pattern, absl::string_view name);
 
-// Returns the entry for the table with this name: that with the name itself, otherwise the longest
-// that stands for it; null if there is none.
+// Returns the entry for the table with this name: that with the name itself, otherwise that with
+// the longest pattern that stands for it; null if there is none.
 const v1::TableConfig* FindTable(const google::protobuf::RepeatedPtrField<v1::TableConfig>& entries,
                                  absl::string_view name);
 

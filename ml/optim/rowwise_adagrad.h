@@ -8,8 +8,8 @@
 
 namespace shoal {
 
-// The rows to update and their gradients. A row is `dim` floats and its accumulator. All memory is
-// borrowed; rows do not overlap.
+// The rows to update and their gradients. A row is `dim` floats of value, then one float, its
+// accumulator. All memory is borrowed; rows do not overlap.
 struct RowwiseAdagradStep {
   float learning_rate = 0;
   float gradient_scale = 1;  // multiplies the gradients
@@ -20,9 +20,10 @@ struct RowwiseAdagradStep {
   size_t dim = 0;
 };
 
-// a' = a + mean(g^2);  v' = v - lr * g / (sqrt(a') + epsilon). The results have the same bits with
-// all instruction sets. Returns false if a number of a new row is not finite; the rows are changed
-// all the same. Thread-safe.
+// a' = a + mean(g^2);  v' = v - lr * g / (sqrt(a') + epsilon), for the accumulator a, the value v
+// and the scaled gradient g of a row. The results have the same bits with all instruction sets.
+// Returns false if a number of a new row is not finite; the rows are changed all the same.
+// Thread-safe.
 bool ApplyRowwiseAdagrad(const RowwiseAdagradStep& step, UpdateIsa isa = DetectUpdateIsa());
 
 }  // namespace shoal

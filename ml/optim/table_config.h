@@ -19,11 +19,11 @@ class TableConfig;
 // The most buckets of a table.
 inline constexpr uint32_t kMostBuckets = 65536;
 
-// Returns the optimizer of the table's rows in the form of a run's: the rule with its parameters,
-// the learning rate, and the schedule of the run, scaled by the ratio of both learning rates. The
-// rule is sgd, adagrad (whether or not it is row-wise), adam or ftrl; `run` is resolved. The
-// learning rate is that of the table's rule, else that of `group`, else the run's, times the
-// multiplier of `group`, which is the run's group that has the table and may be null.
+// Returns the optimizer of the table's rows as an OptimizerConfig, like that of a run. Its rule,
+// with the rule's parameters, is the table's: sgd, adagrad (also for row-wise Adagrad), adam or
+// ftrl. Its learning rate is that of the table's rule, else that of `group`, else the run's, times
+// the learning_rate_multiplier of `group`. Its schedule is the run's, with the rate `end` scaled as
+// the learning rate is. `run` is resolved; `group` is the run's group that has the table, or null.
 v1::OptimizerConfig RowOptimizer(const v1::TableConfig& table, const v1::OptimizerConfig& run,
                                  const v1::OptimizerGroup* group);
 

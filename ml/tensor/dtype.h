@@ -21,6 +21,7 @@ size_t SizeOf(DataType dtype);
 // Returns "float32", "float64", "int32", "int64", "uint8", "bool" or "bfloat16".
 absl::string_view DataTypeName(DataType dtype);
 
+// Returns whether the type is float32 or float64.
 inline bool IsFloating(DataType dtype) {
   return dtype == DataType::kFloat32 || dtype == DataType::kFloat64;
 }
