@@ -28,8 +28,8 @@ inline constexpr uint32_t kNumTestPs = 2;
 inline constexpr uint32_t kNumTestWorkers = 8;  // The tasks know all of them.
 inline constexpr uint64_t kTestWorker0 = 10;    // Worker i has this incarnation + i.
 
-// Loads two variables of ones in five slices, with plain SGD, learning rate 0.5, and two batches of
-// two examples per step.
+// Returns a request to load two variables of ones in five slices, with plain SGD and the learning
+// rate 0.5. A step has two batches of two examples each; an asynchronous one has one batch.
 v1::LoadSlicesRequest PsLoadRequest(uint64_t lineage, bool synchronous);
 
 // The way in which the tasks are reached.

@@ -8,6 +8,9 @@ namespace shoal {
 
 struct TaskOptions;
 
+// Serves until the run is over or this task is asked to end. Returns OK if the run is over, also if
+// it has ended without this ps, CANCELLED if this task was asked to end, and otherwise the error of
+// ParameterServer::Start or Wait.
 absl::Status RunPs(const TaskOptions& options);
 
 }  // namespace shoal

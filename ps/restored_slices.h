@@ -24,8 +24,9 @@ class RestoredSlices : public SliceSource {
  public:
   // Opens the request's checkpoint. The file system, the request and the store must outlive the
   // object. Returns INVALID_ARGUMENT if the request does not name a checkpoint, DATA_LOSS with the
-  // damaged file, and FAILED_PRECONDITION if the checkpoint has other variables or another
-  // optimizer.
+  // damaged file, and FAILED_PRECONDITION if the checkpoint has other variables. Whether it was
+  // made with another optimizer is found out by Fill and FillBucket, which then return
+  // FAILED_PRECONDITION.
   static absl::StatusOr<std::unique_ptr<RestoredSlices>> Open(FileSystem* file_system,
                                                               const v1::LoadSlicesRequest& request,
                                                               const PartitionedStore& store);
@@ -47,8 +48,8 @@ class RestoredSlices : public SliceSource {
 };
 
 // Checks that the chief and this ps see the same checkpoint_root: returns FAILED_PRECONDITION
-// unless it holds the token that the chief has written there. A request without a root or a token
-// is not checked.
+// unless it holds the token that the chief has written there, and the file system's error if that
+// cannot be read. A request without a root or a token is not checked.
 absl::Status CheckRootIsShared(FileSystem* file_system, const v1::LoadSlicesRequest& request);
 
 }  // namespace shoal
