@@ -20,21 +20,23 @@ class VariableSpec;
 }
 
 // Fills the slices of a run from a checkpoint. The run may have another number of ps. It may also
-// have another slice_bytes, if all slices of a variable have the same version.
+// have another slice_bytes, if the checkpoint is of a synchronous run and all its slices of a
+// variable have the same version.
 class CheckpointSliceSource : public SliceSource {
  public:
   using SlotNames = std::function<std::vector<std::string>(uint32_t slice)>;
 
-  // The checkpoint must outlive the source. FailedPrecondition names the first variable that the
-  // checkpoint lacks or has with another shape, or a table that has another number of buckets.
+  // The checkpoint and `table` must outlive the source. `slot_names` returns the slots that a slice
+  // of the run has. FailedPrecondition names the first variable that the checkpoint lacks or has
+  // with another shape, or a table that has another number of buckets.
   static absl::StatusOr<CheckpointSliceSource> Create(Checkpoint& checkpoint,
                                                       absl::Span<const v1::VariableSpec> variables,
                                                       const SliceTable& table,
                                                       SlotNames slot_names);
 
   // Returns FailedPrecondition if the checkpoint lacks a slot (it was made with another optimizer),
-  // or if slices differ in size and have different versions; DataLoss if it is damaged. A moving
-  // average that was not stored starts from the value.
+  // or if its slices differ from the run's and cannot be divided anew (see above); DataLoss if it
+  // is damaged. A moving average that was not stored starts from the value.
   absl::Status Fill(uint32_t slice, Contents* contents) override;
   // Returns the same errors.
   absl::Status FillBucket(uint32_t slice, BucketContents* contents) override;

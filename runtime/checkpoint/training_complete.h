@@ -16,8 +16,8 @@ struct ReachedLimits {
   bool num_epochs = false;
 };
 
-// Returns which of the run's limits lie at or before `steps` updates and `epochs` whole epochs. A
-// limit of 0 is none and is never reached.
+// Returns which of the run's limits lie at or before `steps` updates and `epochs` epochs, which may
+// be a fraction (2.5: in the middle of the third). A limit of 0 is none and is never reached.
 ReachedLimits FindReachedLimits(const v1::RunConfig& run, uint64_t steps, double epochs);
 
 // Returns true if a run that resumes from the checkpoint has nothing left to train. For synchronous
