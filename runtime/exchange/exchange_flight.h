@@ -45,7 +45,9 @@ class RemoteExchanges::Flight : public BulkCall {
 
  public:
   const uint32_t ps;
-  const bool is_probe;  // Has no caller: it is over when the ps has answered, whatever the lineage.
+  // True: the flight only asks whether the ps answers, for no caller. It is over when the ps has
+  // answered, whatever the lineage.
+  const bool is_probe;
   // Owned by the thread that advances the flight.
   ExchangeAttempts attempts;
   Done done;
@@ -58,8 +60,9 @@ class RemoteExchanges::Flight : public BulkCall {
   // The store's lock guards the members below.
   Stage stage = Stage::kFree;
   uint64_t lineage = 0;
-  std::shared_ptr<BulkChannel> channel;  // The attempt under way.
-  uint64_t sends = 0;                    // Over all exchanges: names an attempt.
+  std::shared_ptr<BulkChannel> channel;  // The channel of the attempt under way.
+  uint64_t sends = 0;  // The number of attempts over all exchanges; names the newest one.
+  // This side has cancelled the attempt under way, so its failure says nothing about the link.
   bool cut_short = false;
   bool is_parked = false;  // The ps may park the call under way.
   // kWaiting: the flight's number among those that wait for a place among the calls to the ps; 0:
@@ -67,7 +70,7 @@ class RemoteExchanges::Flight : public BulkCall {
   uint64_t queued = 0;
   bool must_park = false;  // If queued: the call that it will start is one that the ps may park.
   absl::Time wake;
-  absl::Time next_log;  // the time of the next log line, if the ps still does not take it
+  absl::Time next_log;  // When to log next that the ps still does not take the exchange.
 };
 
 }  // namespace shoal

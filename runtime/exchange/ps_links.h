@@ -35,8 +35,8 @@ class PsLinks {
   const StoreView& view() const { return view_; }
   // Returns whether a newer view was taken already.
   bool IsOutdated(const StoreView& view) const;
-  // Returns flags, indexed by ps: whether its address or incarnation differs in `view`. There may
-  // be more of them than the view has ps.
+  // Returns flags, indexed by ps: whether its address or incarnation differs in `view`. There are
+  // more flags than ps in the view if a former view had more ps.
   std::vector<bool> FindMoved(const StoreView& view) const;
   // Takes the view, with the flags that FindMoved returned and a channel for each flagged ps that
   // has an address; null for the others. Former channels of these ps are retired.
@@ -61,7 +61,7 @@ class PsLinks {
                   absl::Time now);
 
   bool has_retired() const { return !retired_.empty(); }
-  // Returns the retired channels that nobody uses any more. The caller destroys them.
+  // Returns the retired channels to which no other reference is left. The caller destroys them.
   std::vector<Channel> TakeUnused();
 
  private:

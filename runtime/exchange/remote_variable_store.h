@@ -25,7 +25,7 @@ class RemoteVariableStore : public VariableStore {
 
   // `table` is copied; `clock` must outlive the store.
   RemoteVariableStore(const SliceTable& table, Options options, const Clock* clock);
-  // Calls Shutdown if nobody has.
+  // Calls Shutdown if the owner has not.
   ~RemoteVariableStore() override;
 
   const std::vector<ExchangeGroup>& groups() const override { return exchanges_.groups(); }
