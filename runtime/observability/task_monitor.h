@@ -33,7 +33,7 @@ struct TaskStatus {
 };
 
 // A role with status and metrics. The functions are called on any thread, also while the role
-// works.
+// works. TaskMonitor holds its lock meanwhile, so they should not wait.
 class TaskSource {
  public:
   virtual ~TaskSource() = default;
@@ -72,10 +72,11 @@ class TaskMonitor {
     const TaskSource* const source_;
   };
 
-  // Answers a request. /healthz returns 200. /readyz returns 200 if every role of the process is
-  // ready, otherwise 503 with the reason. /statusz returns text, or JSON with ?format=json.
-  // /metrics returns Prometheus' text format. / returns the page of the run if the client accepts
-  // HTML and a chief is shown, otherwise a line with activity and step, and the names of the pages.
+  // Answers a request. /healthz returns 200. /readyz returns 200 if a role is shown and every role
+  // shown is ready, otherwise 503 with the reason. /statusz returns text, or JSON with
+  // ?format=json. /metrics returns Prometheus' text format. / returns the page of the run if the
+  // client accepts HTML and a chief is shown, otherwise a line with activity and step, and the
+  // names of the pages. Other paths return 404.
   HttpResponse Answer(const HttpRequest& request) const;
 
   // Returns the text of /statusz, for logs.
