@@ -27,17 +27,18 @@ class ReceiverRules {
 
   // Checks the sender of a command. Returns INVALID_ARGUMENT if the member does not exist,
   // UNAVAILABLE if it belongs to another run, PERMISSION_DENIED if it is not the chief, and
-  // ABORTED "fenced term" if its term is old. A sender of another run looks for a ps of its own
-  // that had this address and has died, so the refusal must end nothing in that run.
+  // ABORTED "fenced term" if its term is old. UNAVAILABLE, because a sender of another run probably
+  // looks for a ps of its own run, which had this address and has died: the refusal must not end
+  // that run.
   absl::Status CheckCommand(const v1::Identity& sender);
 
   // The same, and returns ABORTED "moved" unless the command is for this lineage.
   absl::Status CheckCommandAndLineage(const v1::Identity& sender);
 
-  // Checks the sender of an exchange. Returns the errors of a command, except that
-  // PERMISSION_DENIED means that the sender is not a worker, and also ABORTED "fenced incarnation"
-  // if another process has replaced the sender. UNAVAILABLE means that the chief has not announced
-  // this term or incarnation yet, which it may do soon.
+  // Checks the sender of an exchange. Returns the errors of CheckCommand, except that
+  // PERMISSION_DENIED means that the sender is not a worker. Returns also ABORTED "fenced
+  // incarnation" if another process has replaced the sender, and UNAVAILABLE if the chief has not
+  // announced the sender's term or incarnation to this ps yet, which it may do soon.
   absl::Status CheckExchange(const v1::Identity& sender) const;
 
   // The same, and returns ABORTED "moved" unless the message is for this incarnation of the
