@@ -9,11 +9,11 @@
 
 namespace shoal {
 
-// Gives memory for rows of one width in slabs of 4 to 8 KiB (or of one row, if that is larger). A
-// table has hundreds of buckets, and the last slab of each is half empty on average. Slabs are cut
-// from chunks. From 2 MiB a chunk begins at a huge page and consists of whole ones, so that the
-// kernel can use them. The memory of slabs that are given back is kept for other slabs.
-// Thread-safe.
+// Gives memory for rows of one width in slabs of 4 to 8 KiB (or of one row, if that is larger).
+// Slabs are small, because a table has hundreds of buckets, and the last slab of each is half empty
+// on average. They are cut from chunks, which are mapped. A chunk of 2 MiB or more begins at a huge
+// page and consists of whole ones, so that the kernel can use them. The memory of slabs that are
+// given back is kept for other slabs. Thread-safe.
 class SlabPool {
  public:
   // `row_floats` is the number of floats in a row, for its value and its slots; at least 1.
@@ -30,7 +30,7 @@ class SlabPool {
   float* Allocate() ABSL_LOCKS_EXCLUDED(mutex_);
   // Takes slabs of this pool back, to allocate them again.
   void GiveBack(const std::vector<float*>& slabs) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The bytes of the chunks that are mapped.
+  // Returns the bytes of all chunks, whether rows use them or not.
   uint64_t bytes() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -44,7 +44,7 @@ class SlabPool {
   };
   mutable Mutex mutex_;
   std::vector<Chunk> chunks_ ABSL_GUARDED_BY(mutex_);
-  size_t used_ ABSL_GUARDED_BY(mutex_) = 0;  // bytes of the last chunk
+  size_t used_ ABSL_GUARDED_BY(mutex_) = 0;  // bytes of the last chunk that were cut into slabs
   std::vector<float*> free_ ABSL_GUARDED_BY(mutex_);
   uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };

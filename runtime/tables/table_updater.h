@@ -44,7 +44,8 @@ struct TableOptions {
 // A row is its value, then its slots, in one array of row_floats() floats.
 class TableUpdater {
  public:
-  // The rows that one pass updates: their values and slots fit the first-level cache.
+  // The most rows of one Apply: few, so that values and slots of rows of usual widths stay in the
+  // CPU's first-level cache.
   static constexpr size_t kBlockRows = 64;
 
   class Scratch {

@@ -8,7 +8,7 @@ namespace shoal {
 
 // The rows of one table in one process, their memory, and how often they are read.
 struct TableUse {
-  uint32_t table = 0;  // its variable
+  uint32_t table = 0;  // the index of its variable
   uint64_t rows = 0;
   // The bytes of indexes, rows, sums and undo lists. Memory of removed rows, which new rows reuse,
   // counts too.
