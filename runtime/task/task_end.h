@@ -20,8 +20,8 @@ class TaskEnd {
   const absl::Status& status() const { return status_; }
   // Returns whether this task was asked to end by a signal.
   bool was_asked() const { return was_asked_; }
-  // Returns whether the run is over: nobody needs the task's last heartbeat, and the one under way
-  // would only keep the task.
+  // Returns whether the run is over. Then the caller closes its client of the chief: the chief
+  // needs no last heartbeat, and waiting for the one under way would only delay the task's end.
   bool is_run_over() const { return status_.ok() || (absl::IsCancelled(status_) && !was_asked_); }
   // Returns the task's result. The run may have ended while the task took part in the last
   // checkpoint; then it is still a task that was asked to end.
