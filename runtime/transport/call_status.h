@@ -35,7 +35,8 @@ bool IsOutcomeUnknown(const absl::Status& status);
 bool IsTooLarge(const absl::Status& status);
 
 // Returns whether another attempt may succeed after an error of the service or of this side: the
-// receiver lacks memory or room, or its file system fails. True for unknown outcomes and ABORTED.
+// receiver lacks memory or room, or its file system fails. Also true for unknown outcomes and
+// ABORTED.
 bool MayHeal(const absl::Status& status);
 
 // For servers: marks and converts the status of the service. `context` is null for a caller in the

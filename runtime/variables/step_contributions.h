@@ -49,16 +49,18 @@ class StepContributions {
   // `max_positions` positions.
   void Restart(uint32_t max_positions, StagingPool* staging);
 
-  // Reserves room for the contribution of a position, unless it has some. Returns false if there is
-  // none.
+  // Reserves room for the contribution of a position, unless it has room of this size already.
+  // Returns false if there is none.
   bool TakeRoom(uint32_t position, uint64_t bytes);
   void ReleaseRoom(uint32_t position);
   // Copies a contribution of a later position. Returns false if there is no room.
   bool Keep(uint32_t position, const Payload& payload, uint32_t examples);
 
-  // Returns whether the payload is all of the step and can be used where it is.
+  // Returns whether the payload is the step's only contribution and can be used where it is,
+  // without the sum: dense, and aligned as floats.
   bool IsWholeStep(const Payload& payload) const;
-  // Adds the contribution of the next position to the sum.
+  // Adds the contribution of the next position to the sum, times its number of examples; the only
+  // contribution of a step has the weight 1.
   void AddNext(const Payload& payload, uint32_t examples);
   // Adds what waited for its turn and passes over skipped positions. Returns true if the step has
   // all of its positions.

@@ -59,12 +59,13 @@ struct StoreSlice {
   DenseSum dense_sum;
   const std::unique_ptr<Bucket> bucket;  // Null: a dense slice.
   uint32_t rate_index;                   // The index of the slice's learning rate; see UpdateRules.
-  bool reports = false;                  // True for the table's report slice.
+  bool reports = false;                  // True for the run's report slice.
   bool poisoned = false;                 // Its last update was not finite.
   // SYNC
   SyncSlice sync{0};
   StepContributions contributions;
-  bool waits_for_scale = false;  // Its step is complete but for the scale of clipping.
+  // Its step has all contributions and waits for the factor by which gradients are clipped.
+  bool waits_for_scale = false;
   // ASYNC
   uint64_t updates = 0;
   std::map<uint32_t, IntervalSet> applied;  // The batches that were applied, keyed by epoch.
