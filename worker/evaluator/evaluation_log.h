@@ -24,7 +24,8 @@ class FileSystem;
 //   {"step": 20, "checkpoint": "ckpt-20-1-0000000000000001", "loss": 0.5, "accuracy": 0.8,
 //    "examples": 10000, "seconds": 0.7, "unix_seconds": 1795296470.3}
 //
-// Lines are in the order of the evaluations; `accuracy` is null for a model that does not classify.
+// and "eval_NAME" for each metric that the model has; a value that is not known is null, as
+// `accuracy` is for a model that does not classify. Lines are in the order of the evaluations.
 class EvaluationLog {
  public:
   // Both pointers are borrowed. `name` is "evaluator", or that of a log of its own. Appends to the
@@ -37,6 +38,8 @@ class EvaluationLog {
   // Returns whether the log has a line for this checkpoint.
   bool Has(const std::string& checkpoint) const { return known_.count(checkpoint) > 0; }
 
+  // Writes a line, and points of loss, accuracy and metrics to the event file. After an error, such
+  // as a full disk, they wait and are written with the next evaluation; Has returns true at once.
   absl::Status Add(const std::string& checkpoint, const Evaluation& evaluation,
                    absl::Duration took);
 

@@ -23,8 +23,9 @@ absl::Status RunEvaluator(const TaskOptions& options, const ModelFactory& model)
 // The same with the model of the run file.
 absl::Status RunEvaluator(const TaskOptions& options);
 
-// Returns whether the summary describes the end of this run, and not an earlier end beyond which
-// `run` now trains.
+// Returns whether the summary says that the run has finished, at a step or epoch at which `run`
+// ends as well. A run that was resumed with a higher max_steps or num_epochs has not: its summary
+// is that of an earlier end until the new one comes.
 bool IsRunFinished(const Summary& summary, const v1::RunConfig& run);
 
 // Returns the summary of the run in `run.out()` if it ended before the end that `run` asks for and
