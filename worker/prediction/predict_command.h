@@ -18,8 +18,8 @@ namespace shoal {
 class Checkpoint;
 class Dataset;
 
-// Writes the predictions, prints where, and returns the exit code. The model is the program's own;
-// null: the one that the run file names or describes.
+// Runs the command and returns the exit code: writes the predictions to a file and prints its path.
+// `own_model` is the program's own model; null: the one that the run file names or describes.
 int PredictMain(absl::Span<const std::string> args, const ModelFactory* own_model);
 
 struct PredictOptions {
@@ -36,8 +36,8 @@ struct Predictions {
   std::vector<std::string> unused_devices;   // devices that computed nothing
 };
 
-// Computes the model's outputs for each example. A program's own model is built for
-// the fields of the run's examples, including labels, so the run's test split must still exist.
+// Computes the model's outputs for each example. A program's own model is built for the fields of
+// the run's examples, including labels, so the run's test split must still exist then.
 // FailedPrecondition names the variable that does not fit the checkpoint, or the input file and the
 // shape that it should have.
 absl::StatusOr<Predictions> PredictDataset(const PredictOptions& options, const Dataset& data,

@@ -26,14 +26,16 @@ PredictionLabels LabelsFor(const Tensor& predictions, const Dataset& data,
 std::string NoticeOfUnusedNames(const Tensor& predictions,
                                 const std::vector<std::string>& class_names);
 
-// Returns one line per row, with the shortest exact numbers. The first line names the columns:
-// `output_0` and so on, or `file`, the classes and at last `class`, the one with the largest
+// Returns one line per row, with numbers of nine digits, from which the same floats can be read
+// again. The first line names the columns: `file` if rows are files; the classes or, if they have
+// no names, `output_0` and so on; and, if classes have names, `class`, the one with the largest
 // output.
 std::string PredictionsCsv(const Tensor& predictions, const PredictionLabels& labels);
 
 // Returns "photo.png: cat\n", or "photo.png: class 3\n" if classes have no names, for each of the
-// first examples; with the output, "photo.png: cat 0.93\n", if that is a probability. Examples that
-// are not files are numbered: "example 0: cat\n". Returns "" if columns are not classes.
+// first ten examples, then "and 20 more\n" if there are more; with the output, "photo.png: cat
+// 0.93\n", if that is a probability. Examples that are not files are numbered: "example 0: cat\n".
+// Returns "" if columns are not classes.
 std::string PredictedClasses(const Tensor& predictions, const PredictionLabels& labels,
                              bool are_probabilities);
 
