@@ -41,7 +41,8 @@ class ExternalProgram : public ReplicaProgram {
     ProgramWelcome welcome;
     absl::Duration patience;  // The longest time until the program is ready.
     absl::Duration grace;     // The longest time for the program to end after FINISH.
-    // The same after the FINISH of a run that is over, unless is_asked_to_end() is true meanwhile.
+    // The same after the FINISH of a run that is over. It ends `grace` after is_asked_to_end() has
+    // become true, if that is sooner.
     absl::Duration after_run;
     // Returns whether this worker was asked to end; may be null.
     std::function<bool()> is_asked_to_end;
@@ -73,15 +74,16 @@ class ExternalProgram : public ReplicaProgram {
   // examples a batch has; test_plan is absent if there are no test examples.
   absl::Status MakeReady(const BatchPlan& train_plan, std::optional<BatchPlan> test_plan);
 
-  // Returns the initial values that the program gave, indexed by variable, until the first batch.
-  // FailedPrecondition: a value is not finite.
+  // Returns the initial values that the program gave, indexed by variable. They are valid until the
+  // first batch. FailedPrecondition: a value is not finite.
   absl::StatusOr<std::vector<absl::Span<const float>>> InitialValues() const;
 
   // Notifies the program that no more work comes, and ends it. Only the first call has an effect.
   void Finish(FinishReason reason, const std::string& text);
 
-  // Notifies the program that the run refuses its declaration, and ends it. Returns `why` or, with
-  // its code, what the program answered: the place of the declaration, and why.
+  // Notifies the program that the run refuses its declaration, and ends it. If the program answers
+  // (shoal.Worker names the line of the program that declared), returns its answer with the code of
+  // `why`, otherwise `why`.
   absl::Status Refuse(const absl::Status& why);
 
   const std::vector<v1::VariableSpec>& variables() const override { return variables_; }
@@ -129,14 +131,14 @@ class ExternalProgram : public ReplicaProgram {
   uint32_t ParameterSetOf(absl::Span<const float* const> parameters) const {
     return num_arrays() > 0 && parameters[0] == memory_->parameters(1, 0) ? 1 : 0;
   }
-  // Talks with the program until it has computed its work.
+  // Exchanges messages with the program until it has computed its work.
   absl::Status TalkUntilDone(absl::FunctionRef<void(uint32_t)> on_final);
   // Gives the program the rows that it asks for.
   absl::Status AnswerLookUps();
   // Passes on that the program has made progress, and remembers the keys that it has named for a
   // later batch, if it has done so.
   void PassOnNews();
-  // Talks with the program until the conversation leaves the phase.
+  // Exchanges messages with the program until the conversation leaves the phase.
   absl::Status TalkWhileIn(ProgramConversation::Phase phase, absl::Time deadline,
                            absl::FunctionRef<void(uint32_t)> on_final);
   absl::Status Ended();

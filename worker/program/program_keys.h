@@ -17,12 +17,15 @@ namespace shoal {
 struct ProgramKeys {
   uint32_t table = 0;          // Its number in ProgramDeclaration::tables.
   std::vector<uint64_t> keys;  // Rising; at least one.
-  uint64_t offset = 0;         // The beginning of the rows, and of their gradients, in the area.
+  // The rows begin so many bytes behind the beginning of the shared memory for rows, and their
+  // gradients as many behind that of the memory for gradients of rows (ProgramMemory::rows).
+  uint64_t offset = 0;
 };
 
-// Reads `count` lists of keys, each of another table, and the end of the message. `*row_bytes` are
-// the bytes of the area that are in use; the rows come behind them. InvalidArgument says what is
-// wrong in words that follow the program's name; `message` names the message in them.
+// Reads `count` lists of keys, each of another table, and the end of the message. `*row_bytes` is
+// the number of bytes of the memory for rows that are in use; the new rows come behind them, and
+// the number rises. InvalidArgument says what is wrong in words that follow the program's name;
+// `message` names the message in them.
 absl::Status ReadProgramKeys(absl::string_view message, absl::Span<const v1::TableConfig> tables,
                              uint32_t count, MessageReader* reader, uint64_t* row_bytes,
                              std::vector<ProgramKeys>* keys);
