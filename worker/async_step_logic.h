@@ -84,10 +84,11 @@ class AsyncStepLogic {
     // The number of finished batches after which a report is sent at once.
     uint32_t report_batches = 64;
     absl::Duration report_interval = absl::Seconds(1);
-    // The wait before asking again after an answer without work. It doubles each time, because at
-    // the end of an epoch the other workers need at most the time of one batch.
+    // The wait before asking again after the first answer without work; it doubles with each
+    // further one, up to `ask_again`. It begins short, because at the end of an epoch the other
+    // workers need at most the time of one batch until there is work again.
     absl::Duration first_ask_again = absl::Milliseconds(1);
-    // The longest wait, also used after a failed call.
+    // The longest wait, also used after a failed call and after an answer with work.
     absl::Duration ask_again = absl::Milliseconds(20);
   };
 
@@ -149,9 +150,9 @@ class AsyncStepLogic {
   struct CurrentBatch {
     BatchKey batch;
     uint32_t refusals = 0;
-    bool is_dropped = false;  // the chief has taken the batch away
-    bool is_bad = false;      // not finite
-    bool is_withheld = false;
+    bool is_dropped = false;   // the chief has taken the batch away
+    bool is_bad = false;       // not finite
+    bool is_withheld = false;  // a ps withholds it: the chief decides whether it is skipped
   };
   // The action under way, except for a call to the chief.
   struct Round {

@@ -33,7 +33,7 @@ class SyncTrainer : public SteppingTrainer {
 
   const StepPlan plan_;
   std::vector<BatchKey> next_;  // The batches that probably follow the one being computed.
-  // True before the first group of buckets of this batch is pulled.
+  // True until PrepareRows was called for this batch, before its first group of buckets is pulled.
   bool must_prepare_rows_ = false;
   SyncAction action_;  // The action being executed; only the thread of Run changes it.
   SyncStepLogic logic_ ABSL_GUARDED_BY(mutex_);

@@ -35,7 +35,8 @@ struct TableLookups {
 struct TableKeys {
   // Each key once, sorted by bucket and then by value, so that the rows of a bucket are contiguous.
   std::vector<uint64_t> keys;
-  // The keys of the table's bucket b are keys[begins[b]] to keys[begins[b + 1] - 1].
+  // The keys of the table's bucket b are keys[begins[b]] to keys[begins[b + 1] - 1]; it has none if
+  // the two numbers are equal.
   std::vector<uint32_t> begins;
   // For each field of TableLookups: the index in `keys` of each key of the field.
   std::vector<std::vector<int32_t>> places;
@@ -50,8 +51,9 @@ class BatchKeys : public BatchDigest {
 
   // InvalidArgument if the batch has more than 2^31 - 1 keys for a table.
   absl::Status Update(const LoadedBatch& batch) override;
-  // Takes keys that are in no field of the batch. `keys` has an entry for each of the lookups, with
-  // each key once and less than 2^31 of them; TableKeys::places has one entry, for these keys.
+  // Takes the keys of a batch whose fields have none: the program itself names them. `keys` has an
+  // entry for each of the lookups, with each key once and fewer than 2^31 of them.
+  // TableKeys::places then has one entry, for these keys.
   void Take(uint32_t epoch, int64_t index, absl::Span<const absl::Span<const uint64_t>> keys);
 
   // The batch of the last Update or Take.

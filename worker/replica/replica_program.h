@@ -70,8 +70,9 @@ class ReplicaProgram {
   // rows that the batch reads.
   virtual void UseRows(absl::Span<const TableRows> /*rows*/) {}
   // Returns whether the program learns the keys of a batch only while it computes it. Then
-  // lookups() have no fields, UseRows is never called, and before the first batch UseAskedRows is,
-  // with what the program asks for rows (worker/replica/asked_rows.h); it outlives the last batch.
+  // lookups() have no fields, and UseRows is never called. Instead, UseAskedRows is called before
+  // the first batch with the object that the program asks for rows (worker/replica/asked_rows.h);
+  // it outlives the last batch.
   virtual bool asks_for_rows() const { return false; }
   virtual void UseAskedRows(AskedRows* /*asked*/) {}
   // Returns the gradients of these rows after Train, one after another; null if the loss does not
