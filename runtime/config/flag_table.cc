@@ -304,8 +304,8 @@ constexpr FlagSpec kTable[] = {
      "XXH3-64(word)."},
     {"input", kFinished, kScopePredict, kText, "", "FILE|FOLDER",
      "Examples without labels: a PNG or JPEG file, a folder of them, an array [examples, ...] in "
-     ".npy, a table in .csv or .tsv, or records in .tfrecord; uint8 .npy alone is divided by 255. "
-     "Default: the test split of the run's data."},
+     ".npy, lines in .csv or .tsv, or records in .tfrecord. Only an array of uint8 is divided by "
+     "255. Default: the test split of the run's data."},
     {"predictions", kFinished, kScopePredict, kText, "", "FILE",
      "The output file, .npy or .csv, with a row per example in order. Default: "
      "DIR/predictions.npy."},

@@ -255,7 +255,7 @@ TEST(FlagsTest, ABatchSizeGivenReplacesTheFilesReplicaBatch) {
       Parsed(kScopeTrain, {"--run=" + path, "--replica_batch_size=16"}).run.replica_batch_size(),
       16u);
   EXPECT_EQ(Error({"--run=" + path, "--batch_size=32", "--replica_batch_size=16"}),
-            "--batch_size=32: contradicts --replica_batch_size=16, which is given instead of it; "
+            "--batch_size=32: contradicts --replica_batch_size=16, which takes its place; "
             "drop one of them");
   EXPECT_EQ(Parsed(kScopeTrain, {"--run=" + path, "--batch_size=32", "--replica_batch_size=0"})
                 .run.batch_size(),

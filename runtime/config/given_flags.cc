@@ -65,7 +65,7 @@ absl::Status ReconcileBatchSize(const std::vector<GivenFlag>& flags, v1::RunConf
   }
   return InvalidField(Written(*of_clone),
                       absl::StrCat("contradicts ", Written(*of_replica),
-                                   ", which is given instead of it; drop one of them"));
+                                   ", which takes its place; drop one of them"));
 }
 
 }  // namespace
