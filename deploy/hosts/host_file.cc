@@ -76,7 +76,7 @@ absl::Status ParseField(absl::string_view word, HostLine* host) {
                      "\" is not a host name or address; tasks choose their ports themselves"));
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "\"", word, "\" is unknown; wanted is slots=, roles=, address=, user= or port="));
+      "\"", word, "\" is unknown; it is one of slots=, roles=, address=, user= or port="));
 }
 
 absl::Status ParseLine(absl::string_view line, std::vector<HostLine>* hosts) {

@@ -271,7 +271,8 @@ void Launcher::PassOnRequests() {
   }
   if (!options_.shutdown->requested() || stop_deadline_ != absl::InfiniteFuture()) return;
   stop_deadline_ = clock_.Now() + options_.stop_timeout;
-  options_.progress->Print("stopping: making a checkpoint first; once more stops at once");
+  options_.progress->Print(
+      "stopping: making a checkpoint first; a second Ctrl-C or SIGTERM stops at once");
   link_->RequestCheckpoint(ChiefLink::End::kAfterSteps,
                            options_.shutdown->signal() == SIGINT ? "Ctrl-C" : "asked to stop");
 }

@@ -85,8 +85,11 @@ TEST_F(LauncherTest, RestartsAfterCrashesOnABatchThatIsSkippedDoNotCount) {
             absl::OkStatus());
   EXPECT_EQ(Starts("worker-0"), 4);
   EXPECT_THAT(printed_, HasSubstr("worker/0 died (killed by SIGSEGV); restarting it, 1 of 1"));
-  EXPECT_THAT(printed_, HasSubstr("worker/0 died (killed by SIGSEGV) on the same batch as a "
-                                  "process before it; restarting it, which does not count"));
+  EXPECT_THAT(
+      printed_,
+      HasSubstr(
+          "worker/0 died (killed by SIGSEGV) on the same batch as a "
+          "process before it; restarting it, which does not count toward its limit of restarts"));
   EXPECT_THAT(printed_, HasSubstr("warning: batch 3 of epoch 0 is skipped: a crash"));
   EXPECT_THAT(printed_, HasSubstr("warning: ps/0 uses 93 MiB of 100"));
   EXPECT_THAT(printed_, HasSubstr("worker/0 died (killed by SIGKILL); restarting it, 1 of 1"));

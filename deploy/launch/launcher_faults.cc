@@ -107,8 +107,9 @@ void Launcher::OnWorkerDied(Task* task, const ChildExit& exit) {
     return;
   }
   if (identifies_batch) {
-    options_.progress->Print(absl::StrCat(died, " on the same batch as a process before it; ",
-                                          "restarting it, which does not count", log));
+    options_.progress->Print(
+        absl::StrCat(died, " on the same batch as a process before it; ",
+                     "restarting it, which does not count toward its limit of restarts", log));
     task->start_at = clock_.Now();
     return;
   }
