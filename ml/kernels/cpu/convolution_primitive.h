@@ -1,6 +1,7 @@
 // Computes one product of a convolution: forward, gradient of the input, or gradient of the
 // weights. The buffers are in the layouts of ml/tensor. The algorithms are oneDNN's
-// (onednn_convolution.h) and products by taps (tap_convolution.h).
+// (onednn_convolution.h) and one matrix product for each tap, which is a position in the kernel's
+// window (tap_convolution.h).
 #ifndef SHOAL_ML_KERNELS_CPU_CONVOLUTION_PRIMITIVE_H_
 #define SHOAL_ML_KERNELS_CPU_CONVOLUTION_PRIMITIVE_H_
 

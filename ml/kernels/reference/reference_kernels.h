@@ -1,6 +1,6 @@
 // The reference kernels, with which tests compare all other kernels. They are plain loops for
-// float32 and float64 that add in double. They support only the plain layout, and have the same ops
-// and attributes as the kernels of a device. For tests only.
+// float32 and float64 that add in double. Only ReorderLayout supports other layouts than the plain
+// one. Ops and attributes are those of the kernels of a device. For tests only.
 #ifndef SHOAL_ML_KERNELS_REFERENCE_REFERENCE_KERNELS_H_
 #define SHOAL_ML_KERNELS_REFERENCE_REFERENCE_KERNELS_H_
 
