@@ -81,8 +81,8 @@ class Child {
   // Sends SIGKILL to the child's whole group.
   void Kill();
   // Returns how much longer to wait for the end of a child that was killed: until ten seconds after
-  // the first Kill. A process that hangs in a call of a file system may not end for ever, but it
-  // executes nothing of its program any more.
+  // the first Kill, and for ever if there was none. A process that hangs in a call of a file system
+  // may never end, but it executes nothing of its program any more.
   absl::Duration PatienceAfterKill() const;
 
  private:
