@@ -38,7 +38,9 @@ absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(FileSystem* file_sys
                    CheckpointDirectory::Open(*file_system, root));
   ASSIGN_OR_RETURN(std::vector<CheckpointName> names, directory->List());
   if (names.empty()) {
-    return absl::NotFoundError(absl::StrCat("--out: ", root, " holds no checkpoint"));
+    return absl::NotFoundError(absl::StrCat(
+        "--out: ", root,
+        " holds no checkpoint yet; wait for the run's first one, or name another run"));
   }
   return names;
 }

@@ -71,7 +71,8 @@ absl::StatusOr<AttendOptions> Parse(absl::Span<const std::string> args) {
     }
   }
   if (options.command.empty()) {
-    return absl::InvalidArgumentError("shoal attend is what shoal launch runs on other hosts");
+    return absl::InvalidArgumentError(
+        "shoal attend is what shoal launch runs on other hosts; use shoal launch");
   }
   return options;
 }

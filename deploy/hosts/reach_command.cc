@@ -81,7 +81,8 @@ absl::StatusOr<ReachOptions> Parse(absl::Span<const std::string> args) {
     }
   }
   if (end < i + 2) {
-    return absl::InvalidArgumentError("shoal reach is what shoal launch runs for each task");
+    return absl::InvalidArgumentError(
+        "shoal reach is what shoal launch runs for each task; use shoal launch");
   }
   options.ssh.assign(args.begin() + static_cast<long>(i) + 1,
                      args.begin() + static_cast<long>(end));

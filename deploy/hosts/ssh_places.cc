@@ -68,11 +68,12 @@ absl::Status CheckMetricsReach(const std::string& metrics_address,
   if (metrics_address.empty() || !IsLoopbackAddress(metrics_address)) return absl::OkStatus();
   for (const HostLine& host : hosts) {
     if (IsLoopbackAddress(ListenAddressAt(host))) continue;
-    return InvalidField("--metrics_address",
-                        absl::StrCat("is ", metrics_address,
-                                     ", which only the host itself reaches, and ", host.name,
-                                     " is another; name the chief's host, or 0.0.0.0 for all "
-                                     "addresses of every host"));
+    return InvalidField(
+        "--metrics_address",
+        absl::StrCat("is ", metrics_address, ", which only the host itself reaches, and ",
+                     host.name,
+                     " is another machine; name the chief's host, or 0.0.0.0 for all "
+                     "addresses of every host"));
   }
   return absl::OkStatus();
 }
