@@ -60,11 +60,20 @@ void ShardPart::Answer(PullWaiter* waiter) const {
           store->TryPull(slice, waiter->version).state == PullAnswer::kValue) {
         waiter->AllocateRows();
       }
+      PrefetchRowsAfter(*waiter, i);
       answer = store->ReadRows(slice, waiter->version, {rows.keys, rows.num_keys}, rows.values);
     }
     if (answer.state == PullAnswer::kNotYet && waiter->missing_positions.empty()) {
       store->AppendMissingPositions(slice, &waiter->missing_positions);
     }
+  }
+}
+
+void ShardPart::PrefetchRowsAfter(const PullWaiter& waiter, size_t i) const {
+  while (++i < waiter.slices.size()) {
+    if (!Has(waiter.slices[i])) continue;
+    store->PrefetchRows(waiter.slices[i], {waiter.rows[i].keys, waiter.rows[i].num_keys});
+    return;
   }
 }
 

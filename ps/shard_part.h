@@ -63,6 +63,9 @@ class ShardPart {
   // Makes room for what the waiter asks, as far as there is any. Returns whether all of it has
   // room.
   bool MakeRoom(PullWaiter* waiter) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Prefetches what a look-up in the next slice of this part after waiter.slices[i] reads first.
+  void PrefetchRowsAfter(const PullWaiter& waiter, size_t i) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void CollectComplete(Waiters* complete) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
   const PartitionedStore& all_;

@@ -11,6 +11,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "runtime/tables/mapped_memory.h"
 
 namespace shoal {
 namespace {
@@ -22,8 +23,8 @@ constexpr size_t kFirstCapacity = 32;
 constexpr size_t kMostOfHeap = 256;
 constexpr size_t kMovedPerInsertion = 16;
 constexpr size_t kGroup = 32;
-// The entries of a piece of old memory, 2 MiB, that the system gets back at once.
-constexpr size_t kPiece = (size_t{2} << 20) / sizeof(RowIndex::Entry);
+// The entries of a huge page of old memory, which the system gets back at once.
+constexpr size_t kPiece = kHugePageBytes / sizeof(RowIndex::Entry);
 // Marks an entry whose key was erased: probes continue behind it.
 constexpr uint32_t kErased = UINT32_MAX;
 
@@ -52,17 +53,12 @@ RowIndex& RowIndex::operator=(RowIndex&& other) noexcept {
 }
 
 RowIndex::Part RowIndex::NewPart(size_t capacity) {
-  const bool is_of_heap = capacity <= kMostOfHeap;
-  void* const memory = is_of_heap ? std::calloc(capacity, sizeof(Entry))
-                                  : mmap(nullptr, capacity * sizeof(Entry), PROT_READ | PROT_WRITE,
-                                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  CHECK(memory != MAP_FAILED && memory != nullptr)
-      << "the system maps no more memory for an index of " << capacity
-      << " keys of a table; raise `ulimit -v`, vm.max_map_count or the limit of "
-         "vm.overcommit_memory, or use more ps";
-  if (capacity * sizeof(Entry) >= (size_t{2} << 20)) {
-    madvise(memory, capacity * sizeof(Entry), MADV_HUGEPAGE);
+  if (capacity > kMostOfHeap) {
+    return Part{static_cast<Entry*>(MapMemory(capacity * sizeof(Entry), "an index of a table")),
+                capacity, 0};
   }
+  void* const memory = std::calloc(capacity, sizeof(Entry));
+  CHECK(memory != nullptr) << "the system has no more memory for an index of a table";
   return Part{static_cast<Entry*>(memory), capacity, 0};
 }
 

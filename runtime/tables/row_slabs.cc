@@ -6,13 +6,13 @@
 #include <cstdint>
 
 #include "base/log.h"
+#include "runtime/tables/mapped_memory.h"
 
 namespace shoal {
 namespace {
 
 constexpr size_t kMostSlabBytes = size_t{8} << 10;
 constexpr size_t kFirstChunkBytes = size_t{64} << 10;
-constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kMostChunkBytes = size_t{64} << 20;
 constexpr size_t kAlignment = 64;
 constexpr uint32_t kMostRows = uint32_t{1} << 31;
@@ -26,28 +26,9 @@ size_t RowsPerSlab(size_t row_floats) {
 // A pool below 8 MiB grows by a quarter, a larger one by whole huge pages: by one up to 128 MiB,
 // then by 3 %, and by 64 MiB at most. A process may have only 65,530 mappings.
 size_t NextChunkBytes(uint64_t pool_bytes) {
-  if (pool_bytes < 4 * kHugePage) return std::max<size_t>(pool_bytes / 4, kFirstChunkBytes);
-  const size_t pages = std::max<size_t>(pool_bytes / 32 / kHugePage, 1);
-  return std::min(pages * kHugePage, kMostChunkBytes);
-}
-
-void* Map(size_t bytes) {
-  void* const memory =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  CHECK(memory != MAP_FAILED) << "the system maps no more memory for rows of tables; raise `ulimit "
-                                 "-v`, vm.max_map_count or the limit of vm.overcommit_memory, or "
-                                 "use more ps";
-  return memory;
-}
-
-// Maps memory that begins at a huge page, so that the kernel can use huge pages for all of it.
-void* MapHugePages(size_t bytes) {
-  char* const mapped = static_cast<char*>(Map(bytes + kHugePage));
-  const size_t before = -reinterpret_cast<uintptr_t>(mapped) % kHugePage;
-  if (before > 0) munmap(mapped, before);
-  munmap(mapped + before + bytes, kHugePage - before);
-  madvise(mapped + before, bytes, MADV_HUGEPAGE);
-  return mapped + before;
+  if (pool_bytes < 4 * kHugePageBytes) return std::max<size_t>(pool_bytes / 4, kFirstChunkBytes);
+  const size_t pages = std::max<size_t>(pool_bytes / 32 / kHugePageBytes, 1);
+  return std::min(pages * kHugePageBytes, kMostChunkBytes);
 }
 
 int Log2(size_t power) { return __builtin_ctzll(power); }
@@ -73,9 +54,10 @@ float* SlabPool::Allocate() {
   }
   if (chunks_.empty() || chunks_.back().bytes - used_ < slab_bytes_) {
     size_t bytes = std::max(slab_bytes_, NextChunkBytes(bytes_));
-    const bool is_huge = bytes >= kHugePage;
-    if (is_huge) bytes = (bytes + kHugePage - 1) / kHugePage * kHugePage;
-    void* const memory = is_huge ? MapHugePages(bytes) : Map(bytes);
+    if (bytes >= kHugePageBytes) {
+      bytes = (bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+    }
+    void* const memory = MapMemory(bytes, "rows of tables");
     chunks_.push_back({static_cast<char*>(memory), bytes});
     bytes_ += bytes;
     used_ = 0;

@@ -18,10 +18,15 @@ constexpr size_t kScannedAtLeast = 64;
 constexpr size_t kKeptForKey = 4;
 constexpr size_t kKeptAtLeast = 64;
 
-// Empties an array, which keeps its memory if that is for at most `most` elements.
+// Gives the memory of an array back if that is for more than `most` elements.
+template <typename T>
+void KeepAtMost(size_t most, std::vector<T>* array) {
+  if (array->capacity() > most) std::vector<T>().swap(*array);
+}
+
 template <typename T>
 void ClearAndKeep(size_t most, std::vector<T>* array) {
-  if (array->capacity() > most) std::vector<T>().swap(*array);
+  KeepAtMost(most, array);
   array->clear();
 }
 
@@ -112,8 +117,8 @@ void Bucket::Undo::Clear() {
 }
 
 void Bucket::Undo::StartUpdate(size_t most_rows, size_t row_floats) {
-  ClearAndKeep(most_rows, &entries);
-  ClearAndKeep(most_rows * row_floats, &rows);
+  KeepAtMost(most_rows, &entries);
+  KeepAtMost(most_rows * row_floats, &rows);
   entries.resize(keys.size());
   rows.resize(keys.size() * row_floats);
 }
@@ -124,9 +129,13 @@ size_t Bucket::MostRowsKept() const { return std::max(kKeptAtLeast, kKeptForKey 
 // multiplication and one addition, as FoldPayload does for dense variables.
 void Bucket::Add(const Payload& payload, float weight, bool /*is_first*/) {
   const RowGradients rows = DecodeRows(payload, dim_, &scratch_.rows).value();
+  // The update that may follow at once looks the keys up.
+  Prefetch(rows.keys);
+  // The keys of one contribution differ.
+  const bool all_are_new = sums_.keys.empty();
   for (size_t i = 0; i < rows.keys.size(); ++i) {
     const float* const gradient = rows.gradients + i * dim_;
-    const RowIndex::Entry* const entry = sums_.index.Find(rows.keys[i]);
+    const RowIndex::Entry* const entry = all_are_new ? nullptr : sums_.index.Find(rows.keys[i]);
     if (entry == nullptr) {
       sums_.index.Insert(rows.keys[i], static_cast<uint32_t>(sums_.keys.size()), 1);
       sums_.keys.push_back(rows.keys[i]);
@@ -327,13 +336,12 @@ void Bucket::Read(uint64_t version, bool is_previous, absl::Span<const uint64_t>
     }
   };
   size_t num_found = 0;
+  Prefetch(keys.subspan(0, 2 * kGroup));
   if (!keys.empty()) find(0, entries[0]);
   for (size_t begin = 0, g = 0; begin < keys.size(); begin += kGroup, ++g) {
     const size_t n = std::min(kGroup, keys.size() - begin);
     const size_t next = begin + n;
-    if (next + kGroup < keys.size()) {
-      rows_->index.Prefetch(keys.subspan(next + kGroup, kGroup));
-    }
+    if (next + kGroup < keys.size()) Prefetch(keys.subspan(next + kGroup, kGroup));
     if (next < keys.size()) find(next, entries[(g + 1) % 2]);
     for (size_t i = 0; i < n; ++i) {
       const uint64_t key = keys[begin + i];

@@ -150,6 +150,10 @@ class SliceStore {
   // answer is kValue, writes the values of the keys' rows one after another to `values`.
   PullAnswer ReadRows(uint32_t slice, uint64_t version, absl::Span<const uint64_t> keys,
                       float* values) const;
+  // Asks for the memory that ReadRows of these keys of a bucket reads first.
+  void PrefetchRows(uint32_t slice, absl::Span<const uint64_t> keys) const {
+    GetState(slice).bucket->Prefetch(keys);
+  }
   // Returns the use of every table that has a bucket here. Any thread may call it, also while
   // another thread uses the store.
   std::vector<TableUse> TablesInUse() const { return tables_.InUse(); }

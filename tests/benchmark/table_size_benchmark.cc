@@ -85,6 +85,7 @@ class Table {
       }
       const int64_t begin = CpuNanos();
       for (uint32_t b = 0; b < kBuckets; ++b) {
+        if (b + 1 < kBuckets) buckets_[b + 1]->Prefetch(batch[b + 1]);
         buckets_[b]->Read(version_, false, batch[b], values_.data());
       }
       for (uint32_t b = 0; b < kBuckets; ++b) {
