@@ -97,8 +97,10 @@ class Table {
   }
 
   void Print() {
-    std::printf("%-44s %8.1f %8.1f %8.1f\n", name_.c_str(), Median(&read_), Median(&pushed_),
-                Median(&updated_));
+    size_t keys = 0;
+    for (const std::vector<uint64_t>& batch : batches_) keys += batch.size();
+    std::printf("%-44s %8.1f %8.1f %8.1f %14zu\n", name_.c_str(), Median(&read_),
+                Median(&pushed_), Median(&updated_), keys / batches_.size());
   }
 
  private:
@@ -212,7 +214,8 @@ int Main(int argc, char** argv) {
   for (int round = 0; round < rounds; ++round) {
     for (const auto& table : tables) table->Measure(absl::Milliseconds(milliseconds));
   }
-  std::printf("dim 16, millions of rows per second:             read     push   update\n");
+  std::printf(
+      "dim 16, millions of rows per second:             read     push   update rows of a batch\n");
   for (const auto& table : tables) table->Print();
   MeasureBatchKeys(std::max(rounds, 1));
   MeasureGrowth();
