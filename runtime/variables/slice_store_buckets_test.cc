@@ -57,6 +57,16 @@ struct TableUnderTest : StoreUnderTest {
     push.bytes = payload.size();
     return store->Push(push);
   }
+  // Returns whether a contribution of so many bytes would be taken. It then has room.
+  bool MakeRoom(uint32_t slice, uint64_t step, uint32_t position, uint64_t bytes) {
+    SlicePush push;
+    push.slice = slice;
+    push.batch = plan.BatchAt(step, position);
+    push.step = step;
+    push.position = position;
+    push.bytes = bytes;
+    return store->MakeRoom(push);
+  }
   float Read(uint64_t version, uint64_t key) const {
     float row[kDim];
     const PullAnswer answer =
@@ -123,6 +133,55 @@ TEST(SliceStoreBucketsTest, ContributionsBeforeTheirTurnUseTheStagingMemory) {
   EXPECT_EQ(t.PushRows(1, 0, 0, {{a, 1}}), PushOutcome::kAccepted);
   EXPECT_EQ(t.PushRows(1, 0, 1, {{a, 4}}), PushOutcome::kAccepted);
   EXPECT_EQ(t.Read(1, a), -2);
+}
+
+// Both kinds share the memory. If one kind has filled it, the other is added when it is its turn.
+TEST(SliceStoreBucketsTest, DenseContributionsCannotStopThoseToBucketsNorTheReverse) {
+  SliceStoreOptions options;
+  options.staging_bytes = 64;  // One contribution.
+  TableUnderTest t(options, {0, 0, 1000, 1, 4});
+  const uint64_t a = t.KeyOf(1);
+  const auto push = [&](uint32_t slice, uint64_t step, uint32_t position) {
+    return slice == 0 ? t.Push(0, step, position, 1) : t.PushRows(1, step, position, {{a, 1}});
+  };
+  for (uint64_t step = 0; step < 4; ++step) {
+    const uint32_t full = step % 2, other = 1 - full;
+    SCOPED_TRACE(full == 0 ? "the dense slice fills the memory" : "the bucket fills the memory");
+    EXPECT_EQ(push(full, step, 3), PushOutcome::kAccepted);
+    EXPECT_EQ(SliceStorePeer::FreeStagingBytes(*t.store), 0u);
+    for (uint32_t position = 0; position < 4; ++position) {
+      for (uint32_t later = position + 1; later < 4; ++later) {
+        EXPECT_EQ(push(other, step, later), PushOutcome::kBusy);
+        EXPECT_FALSE(t.MakeRoom(other, step, later, 8));
+      }
+      EXPECT_TRUE(t.MakeRoom(other, step, position, 8));
+      EXPECT_EQ(push(other, step, position), PushOutcome::kAccepted);
+    }
+    EXPECT_EQ(t.store->newest_version(other), step + 1) << "one slice may be a version ahead";
+    for (uint32_t position = 0; position < 3; ++position) {
+      EXPECT_EQ(push(full, step, position), PushOutcome::kAccepted);
+    }
+    EXPECT_EQ(t.store->newest_version(full), step + 1);
+    EXPECT_EQ(SliceStorePeer::FreeStagingBytes(*t.store), 64u);
+  }
+  EXPECT_EQ(t.ValueAt(0, 4), -4);
+  EXPECT_EQ(t.Read(4, a), -4);
+}
+
+TEST(SliceStoreBucketsTest, AContributionThatIsLargerThanTheStagingMemoryWaitsForItsTurn) {
+  SliceStoreOptions options;
+  options.staging_bytes = 64;
+  TableUnderTest t(options);
+  std::map<uint64_t, float> many;
+  for (uint64_t key = 0; many.size() < 40; ++key) many[key = t.KeyOf(1, key)] = 2;
+  const uint64_t bytes = RowPayloadBytes(many.size(), kDim);
+  EXPECT_EQ(t.PushRows(1, 0, 1, many), PushOutcome::kBusy);
+  EXPECT_FALSE(t.MakeRoom(1, 0, 1, bytes));
+  EXPECT_EQ(t.Push(0, 0, 1, 1), PushOutcome::kAccepted) << "it leaves room for others";
+  EXPECT_EQ(t.PushRows(1, 0, 0, {}), PushOutcome::kAccepted);
+  EXPECT_TRUE(t.MakeRoom(1, 0, 1, bytes));
+  EXPECT_EQ(t.PushRows(1, 0, 1, many), PushOutcome::kAccepted);
+  EXPECT_EQ(t.store->newest_version(1), 1u);
 }
 
 TEST(SliceStoreBucketsTest, SkippedBatchesDoNotCount) {
