@@ -103,16 +103,21 @@ Device DeviceIn(absl::string_view computation) {
   return {};
 }
 
+// Returns whether the worker computes on a CPU and the first one on a GPU.
+bool MayHaveLostItsGpu(absl::string_view theirs, absl::string_view first) {
+  const Device now = DeviceIn(theirs);
+  return !now.is_gpu && now.name[0] != '\0' && DeviceIn(first).is_gpu;
+}
+
 std::string DescribeDifference(TaskId worker, absl::string_view theirs, absl::string_view first) {
-  const Device now = DeviceIn(theirs), before = DeviceIn(first);
-  if (now.is_gpu || now.name[0] == '\0' || !before.is_gpu) {
+  if (!MayHaveLostItsGpu(theirs, first)) {
     return absl::StrFormat("%s computes with [%s], the first worker with [%s]", worker.ToString(),
                            theirs, first);
   }
   return absl::StrFormat(
       "%s computes on %s now, and the run began on %s; its GPU may have failed ([%s] here, [%s] at "
       "the first worker)",
-      worker.ToString(), now.name, before.name, theirs, first);
+      worker.ToString(), DeviceIn(theirs).name, DeviceIn(first).name, theirs, first);
 }
 
 }  // namespace
@@ -235,9 +240,11 @@ absl::Status Admission::CheckComputation(TaskId worker, const std::string& their
   text = absl::StrCat(kOtherComputation, text,
                       "; equal bytes cannot be promised: use equal machines or "
                       "--allow_mixed_compute");
-  // The run fits this worker, but its machine has changed: that ends the worker and not the run.
+  // The run fits this worker, but its machine has changed: that ends the worker and not the run. An
+  // earlier chief may have had the worker, with the GPU that the others still have.
   const bool was_accepted =
-      context_.membership.Find(worker) != nullptr && context_.mode->newest_step() > 0;
+      (context_.membership.Find(worker) != nullptr && context_.mode->newest_step() > 0) ||
+      (context_.options.manifest.has_value() && MayHaveLostItsGpu(theirs, first));
   if (!was_accepted) return absl::FailedPreconditionError(text);
   if (differing_computations_.insert(worker.index).second) context_.log.Warn(text);
   return absl::AbortedError(text);

@@ -60,8 +60,9 @@ class Admission {
   // such a claim.
   absl::Status DoubtTerm(absl::Time now, uint64_t claimed);
   // Checks that the worker computes with the same devices and libraries as the first one. ABORTED,
-  // which ends only its process: an earlier process of the worker did, and the run has trained.
-  // FAILED_PRECONDITION otherwise. In ASYNC a difference is only logged, once.
+  // which ends only its process: an earlier process of the worker did, and the run has trained, or
+  // it may have done so in a run that is resumed and whose GPUs it lacks. FAILED_PRECONDITION
+  // otherwise. In ASYNC a difference is only logged, once.
   absl::Status CheckComputation(TaskId worker, const std::string& theirs);
   absl::Status RefuseWorker(uint32_t index, const absl::Status& why);
   absl::Status CheckRunIsAlive() const;

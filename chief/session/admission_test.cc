@@ -327,7 +327,7 @@ TEST_F(AdmissionTest, ATaskThatRegistersInAFailedRunGetsTheCodeOfTheFailure) {
 // Resumes after the first epoch of eight batches. One batch of it, and one of the next epoch, was
 // skipped.
 class ResumedSessionTest : public TrainingSessionTest {
- protected:
+ public:
   static TrainingSession::Options Resumed() {
     TrainingSession::Options options = DefaultOptions();
     v1::Manifest manifest;
@@ -359,6 +359,7 @@ class ResumedSessionTest : public TrainingSessionTest {
     return options;
   }
 
+ protected:
   ResumedSessionTest() : TrainingSessionTest(Resumed()) {}
 
   std::vector<uint32_t> EpochsOfSkips() {
@@ -367,6 +368,26 @@ class ResumedSessionTest : public TrainingSessionTest {
     return epochs;
   }
 };
+
+// The chief has been started anew since the GPU failed, and knows none of the workers.
+TEST_F(OtherComputationTest, AGpuThatFailsBeforeARunIsResumedEndsItsWorkerAndNotTheRun) {
+  session_ = std::make_unique<TrainingSession>(ResumedSessionTest::Resumed());
+  ASSERT_EQ(RegisterWith(kGpu, 0, "first"), absl::OkStatus());
+  for (const char* nonce : {"first", "second"}) {
+    const absl::Status refused = RegisterWith(kCpu, 1, nonce);
+    EXPECT_TRUE(absl::IsAborted(refused)) << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr(kLostGpu));
+  }
+  EXPECT_TRUE(absl::IsFailedPrecondition(RegisterWith("numpy 2", 1, "third")));
+  for (const uint32_t i : {0u, 1u}) Register(v1::JOB_PS, i);
+  Act();
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_TRAINING);
+  EXPECT_EQ(RegisterWith(kGpu, 1, "on another machine"), absl::OkStatus());
+  // A chief cannot know that the first worker is the one without its GPU.
+  session_ = std::make_unique<TrainingSession>(ResumedSessionTest::Resumed());
+  ASSERT_EQ(RegisterWith(kCpu, 0, "first"), absl::OkStatus());
+  EXPECT_TRUE(absl::IsFailedPrecondition(RegisterWith(kGpu, 1, "first")));
+}
 
 TEST_F(ResumedSessionTest, SkipsStayWhileBatchesAreTheSame) {
   StartTraining();
