@@ -192,6 +192,45 @@ TEST_F(CheckpointsTest, AStopWhoseCheckpointFailsMakesALaterOne) {
   EXPECT_EQ(session_->checkpoints().durable_version(), version + 1);
 }
 
+// All ps name the directories of a version without asking, so a version is cut once in a lineage.
+TEST_F(CheckpointsTest, AFailedCheckpointOfTheNewestStepIsNotRepeatedBeforeWorkersMakeAnother) {
+  for (const bool comes_back : {true, false}) {
+    SCOPED_TRACE(comes_back);
+    session_ = std::make_unique<TrainingSession>(DefaultOptions());
+    cut_versions_.clear();
+    manifests_.clear();
+    StartTraining();
+    Cut(1);
+    ManifestIsWritten(manifests_.at(0));
+    ReportStepsUpTo(2);
+    v1::ReportShardRequest shard;
+    *shard.mutable_identity() = IdentityOf(v1::JOB_PS, 1);
+    shard.set_version(2);
+    shard.set_directory("cut");
+    shard.set_error("input/output error");
+    ASSERT_TRUE(session_->ReportShard(now_, shard).ok());
+    for (const uint32_t i : {0u, 1u}) Leave(v1::JOB_WORKER, i);
+    PassTime(30, ps_);
+    EXPECT_THAT(cut_versions_, IsEmpty());
+    if (comes_back) Register(v1::JOB_WORKER, 0, "again");
+    v1::RequestStopRequest stop;
+    stop.set_stop(true);
+    ASSERT_TRUE(session_->RequestStop(now_, stop).ok());
+    Act();
+    if (comes_back) {
+      EXPECT_THAT(cut_versions_, Each(4));
+      Cut(4);
+      ManifestIsWritten(manifests_.back());
+      EXPECT_EQ(session_->checkpoints().durable_version(), 4u);
+    } else {
+      PassTime(3, ps_);
+      EXPECT_THAT(cut_versions_, IsEmpty());
+      EXPECT_EQ(session_->checkpoints().durable_version(), 1u);
+    }
+    EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_DONE);
+  }
+}
+
 TEST_F(CheckpointsTest, TheManifestOfAStopIsWrittenAgain) {
   StartTraining();
   v1::RequestStopRequest stop;
