@@ -21,6 +21,10 @@ namespace {
 constexpr absl::Duration kRateWindow = absl::Seconds(2);
 constexpr size_t kKeptLosses = 1024;
 
+// The most bytes of each of two files of initial values that are compared, to name the variable
+// that differs: checkpoints wait for the thread that compares.
+constexpr uint64_t kMostCompared = uint64_t{1} << 29;
+
 }  // namespace
 
 TableFigures FiguresOf(const v1::GetRunStatusResponse::Table& table) {
@@ -209,7 +213,7 @@ void RunRecorder::Record(const InitialValuesDiffer& differ) {
   // The files are gone once the run has a checkpoint.
   const std::string variable = FindDifferingTensor(
       *options_.file_system, InitialValuesPath(options_.directory, differ.in_use),
-      InitialValuesPath(options_.directory, differ.given));
+      InitialValuesPath(options_.directory, differ.given), kMostCompared);
   const std::string text =
       absl::StrCat(kInitialValuesOf, differ.worker, " differ from those in use",
                    variable.empty() ? "" : absl::StrCat(" (", variable, ")"),

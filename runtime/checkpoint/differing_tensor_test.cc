@@ -32,17 +32,35 @@ class DifferingTensorTest : public ::testing::Test {
     EXPECT_OK(WriteAtomically(disk_, path, EncodeSafetensorsHeader(header) + data));
   }
 
+  std::string Find(const std::string& path, const std::string& other_path,
+                   uint64_t most_bytes = UINT64_MAX) {
+    return FindDifferingTensor(disk_, path, other_path, most_bytes);
+  }
+
   FaultyFileSystem disk_;
 };
 
 TEST_F(DifferingTensorTest, IsTheFirstOneThatIsNotTheSame) {
   Write("one", {{"a", {1, 2}}, {"b", {3}}, {"c", {4}}});
   Write("other", {{"a", {1, 2}}, {"b", {5}}, {"c", {6}}});
-  EXPECT_EQ(FindDifferingTensor(disk_, "one", "other"), "b");
-  EXPECT_EQ(FindDifferingTensor(disk_, "one", "one"), "");
-  EXPECT_EQ(FindDifferingTensor(disk_, "one", "none"), "") << "there is no such file";
+  EXPECT_EQ(Find("one", "other"), "b");
+  EXPECT_EQ(Find("one", "one"), "");
+  EXPECT_EQ(Find("one", "none"), "") << "there is no such file";
   Write("longer", {{"a", {1, 2, 3}}, {"b", {3}}, {"c", {4}}});
-  EXPECT_EQ(FindDifferingTensor(disk_, "one", "longer"), "a");
+  EXPECT_EQ(Find("one", "longer"), "a");
+}
+
+// Checkpoints wait while two files are compared.
+TEST_F(DifferingTensorTest, IsFoundAmongSoManyBytesOnly) {
+  Write("one", {{"a", {1, 2}}, {"b", {3, 4}}, {"c", {5}}});
+  Write("other", {{"a", {1, 2}}, {"b", {3, 6}}, {"c", {7}}});
+  for (const uint64_t most : {0, 8, 12}) EXPECT_EQ(Find("one", "other", most), "") << most;
+  EXPECT_EQ(Find("one", "other", 16), "b");
+  const int before = disk_.faults().num_reads();
+  EXPECT_EQ(Find("one", "other", 8), "");
+  const int reads = disk_.faults().num_reads() - before;
+  EXPECT_EQ(Find("one", "other", 16), "b");
+  EXPECT_EQ(disk_.faults().num_reads() - before - reads, reads + 2);
 }
 
 TEST_F(DifferingTensorTest, MayDifferInItsLastElementOnly) {
@@ -50,7 +68,7 @@ TEST_F(DifferingTensorTest, MayDifferInItsLastElementOnly) {
   Write("one", {{"a", values}});
   values.back() = 2;
   Write("other", {{"a", values}});
-  EXPECT_EQ(FindDifferingTensor(disk_, "one", "other"), "a");
+  EXPECT_EQ(Find("one", "other"), "a");
 }
 
 }  // namespace
