@@ -34,8 +34,8 @@ class PullWaiter {
   absl::Duration park;  // SYNC: the longest wait for the version (Pull) or for room (AskForRoom).
 
   // Called, with the lock of a part, when rows are about to be read and have no memory for their
-  // values: sets the `values` of all of `rows`. So a pull that waits
-  // for its first part needs memory for its keys only.
+  // values: sets the `values` of all of `rows`. A worker's pull is of one exchange group, whose
+  // slices are in one part (SpreadSlices), so one that waits needs memory for its keys only.
   virtual void AllocateRows() {}
 
   // --- The answer.

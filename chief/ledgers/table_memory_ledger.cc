@@ -191,6 +191,8 @@ std::string TableMemoryLedger::Warning() const {
 std::string TableMemoryLedger::Remedy(const v1::PsMemory& memory) const {
   const std::string memory_remedy = memory.limit_set_by() == "cluster.ps_memory"
                                         ? "raise --ps_memory"
+                                    : memory.limit_set_by() == kFreeMemory
+                                        ? "use machines with more memory or fewer other processes"
                                         : "use machines with more memory";
   const std::vector<const v1::PsMemory::Table*> tables = SortBySize(memory);
   const auto buckets = tables.empty() ? buckets_.end() : buckets_.find(tables[0]->name());

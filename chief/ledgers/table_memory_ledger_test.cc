@@ -338,7 +338,14 @@ TEST(TableMemoryLedgerTest, APsWithoutRoomFromItsStartOnIsFull) {
     ledger.OnReport(kStart + absl::Seconds(second), 0, 1,
                     MemoryBesideOthers(990 + second / 2, 1000));
   }
-  EXPECT_TRUE(absl::IsFailedPrecondition(ledger.WhyFull())) << ledger.WhyFull();
+  const absl::Status full = ledger.WhyFull();
+  EXPECT_TRUE(absl::IsFailedPrecondition(full)) << full;
+  EXPECT_THAT(std::string(full.message()),
+              HasSubstr("ps/0 is full, with 1000 MiB of the 1000 MiB that the free memory of the "
+                        "machine allows: item with 10 rows (500 MiB), user with 5 rows (1 MiB)"));
+  EXPECT_THAT(std::string(full.message()),
+              HasSubstr("use more ps (--num_ps_tasks), use machines with more memory or fewer "
+                        "other processes, or begin a new run"));
 }
 
 TEST(TableMemoryLedgerTest, AnotherLimitThanThatOfTheRunHasItsOwnRemedy) {
