@@ -164,15 +164,29 @@ class Run:
             time.sleep(0.1)
 
     def _status_of_one_process(self) -> dict[str, Any]:
-        """Returns what its files say; its metrics are newer than its lock when it trains."""
+        """Returns what its files say.
+
+        When it trains, its metrics are newer than its lock. A start that resumes also writes them: it removes the lines
+        of the steps behind its checkpoint, which is older than the lock.
+        """
         self._was_seen = True
         status: dict[str, Any] = {"run_directory": self.directory, "phase": "starting", "tasks": []}
         metrics, lock = (os.path.join(self.directory, name) for name in ("metrics.jsonl", "LOCK"))
         with contextlib.suppress(FileNotFoundError):
             row = _launched.last_row(self.directory)
-            if row and os.stat(metrics).st_mtime_ns >= os.stat(lock).st_mtime_ns:
-                status.update(phase="training", step=row.get("step"))
+            begun = os.stat(lock).st_mtime_ns
+            if row and os.stat(metrics).st_mtime_ns >= begun and row["step"] > self._last_step_before(begun):
+                status.update(phase="training", step=row["step"])
         return status
+
+    def _last_step_before(self, time_ns: int) -> int:
+        """Returns the step of the newest checkpoint that was complete at this time, or 0 if there is none."""
+        for name in reversed(self._checkpoints()):
+            with contextlib.suppress(FileNotFoundError):  # It is incomplete, or is being removed.
+                manifest = os.path.join(self.directory, "checkpoints", name, "MANIFEST")
+                if os.stat(manifest).st_mtime_ns < time_ns:
+                    return _age_of(name)[1]
+        return 0
 
     def _checkpoint_of_one_process(self, process: int) -> str:
         status = self._status_of_one_process()

@@ -88,6 +88,26 @@ def test_a_run_in_one_process_is_controlled_by_signals(one_process, tmp_path):
     assert process.wait(60) == 143
 
 
+def test_a_run_in_one_process_that_resumes_trains_when_it_has_passed_its_checkpoint(one_process, tmp_path):
+    for name in ("ckpt-2-1-0000000000000001", "ckpt-5-1-0000000000000001"):
+        (tmp_path / "checkpoints" / name).mkdir(parents=True)
+        (tmp_path / "checkpoints" / name / "MANIFEST").touch()
+        os.utime(tmp_path / "checkpoints" / name / "MANIFEST", (1, 1))
+    (tmp_path / "checkpoints" / "ckpt-9-1-0000000000000001").mkdir()  # It was not complete.
+    process = one_process()
+    run = shoal.Run(tmp_path)
+    (tmp_path / "metrics.jsonl").write_text('{"step": 4}\n{"step": 5}\n')  # The lines behind it were removed.
+    assert run.status()["phase"] == "starting"
+    (tmp_path / "metrics.jsonl").write_text('{"step": 5}\n{"step": 6}\n')
+    assert run.status() == {"run_directory": str(tmp_path), "phase": "training", "step": 6, "tasks": []}
+    os.utime(tmp_path / "checkpoints" / "ckpt-5-1-0000000000000001" / "MANIFEST")  # It is of this start.
+    assert run.status()["phase"] == "training"
+    process.kill()
+    process.wait()
+    with pytest.raises(shoal.CommandError, match="shoal status"):
+        run.status()  # Nothing runs: it is the command that says so.
+
+
 def test_a_run_in_one_process_that_ends_makes_no_checkpoint(one_process, tmp_path, monkeypatch):
     process = one_process()
     (tmp_path / "metrics.jsonl").write_text('{"step": 7}\n')
