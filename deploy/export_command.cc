@@ -67,23 +67,8 @@ absl::StatusOr<std::string> ExportRows(const CommandLine& line, FileSystem* file
 }
 
 // Returns what to print.
-absl::StatusOr<std::string> Export(const CommandLine& line) {
-  const std::string& out = line.run.out();
-  if (out.empty()) return InvalidField("--out", "is missing; name the directory of a run");
-  const std::string& given = line.task.model_file;
-  const std::string path = given.empty() ? JoinPath(out, kModelExportFile) : given;
-  if (!absl::EndsWith(path, ".safetensors")) {
-    return InvalidField("--model_file", absl::StrCat(path, " must end in .safetensors"));
-  }
-  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
-  ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint,
-                   OpenCheckpoint(files.get(), out, line.task.checkpoint_step));
-  if (!line.task.tables_directory.empty()) {
-    return ExportRows(line, files.get(), checkpoint.get());
-  }
-  if (!line.task.since.empty()) {
-    return InvalidField("--since", "has no meaning without --tables; name the directory for them");
-  }
+absl::StatusOr<std::string> ExportVariables(const CommandLine& line, FileSystem* files,
+                                            Checkpoint* checkpoint, const std::string& path) {
   RETURN_IF_ERROR(CheckDirectoryOf(*files, "--model_file", path));
   ASSIGN_OR_RETURN(const VariableValues values, ValuesToUse(line.task.use_averages, *checkpoint));
   const absl::Status written = ExportModel(*files, *checkpoint, ParentDirectory(path),
@@ -96,10 +81,34 @@ absl::StatusOr<std::string> Export(const CommandLine& line) {
   const auto num_tables =
       std::count_if(variables.begin(), variables.end(),
                     [](const v1::VariableSpec& variable) { return variable.has_table(); });
+  const bool has_no_rows = num_tables > 0 && line.task.tables_directory.empty();
   return absl::StrCat(variables.size() - num_tables, " variables, step ",
                       checkpoint->manifest().step(),
                       values == VariableValues::kAverages ? ", averages: " : ": ", path,
-                      num_tables > 0 ? " (without tables: see --tables)" : "");
+                      has_no_rows ? " (without tables: see --tables)" : "");
+}
+
+// Returns what to print.
+absl::StatusOr<std::string> Export(const CommandLine& line) {
+  const std::string& out = line.run.out();
+  if (out.empty()) return InvalidField("--out", "is missing; name the directory of a run");
+  const std::string& given = line.task.model_file;
+  const std::string path = given.empty() ? JoinPath(out, kModelExportFile) : given;
+  if (!absl::EndsWith(path, ".safetensors")) {
+    return InvalidField("--model_file", absl::StrCat(path, " must end in .safetensors"));
+  }
+  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
+  ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint,
+                   OpenCheckpoint(files.get(), out, line.task.checkpoint_step));
+  if (line.task.tables_directory.empty()) {
+    if (line.task.since.empty()) return ExportVariables(line, files.get(), checkpoint.get(), path);
+    return InvalidField("--since", "has no meaning without --tables; name the directory for them");
+  }
+  ASSIGN_OR_RETURN(const std::string rows, ExportRows(line, files.get(), checkpoint.get()));
+  if (given.empty()) return rows;
+  ASSIGN_OR_RETURN(const std::string variables,
+                   ExportVariables(line, files.get(), checkpoint.get(), path));
+  return absl::StrCat(rows, "\n", variables);
 }
 
 }  // namespace
@@ -109,10 +118,11 @@ int ExportMain(absl::Span<const std::string> args) {
   if (line.ok() && line->help) {
     std::printf(
         "usage: shoal export DIR [--step=N] [--use_averages] [--model_file=FILE]\n"
-        "       shoal export DIR --tables=DIR2 [--step=N] [--since=STEP|CHECKPOINT]\n\n"
+        "       shoal export DIR --tables=DIR2 [--step=N] [--since=STEP|CHECKPOINT]\n"
+        "                        [--model_file=FILE]\n\n"
         "Writes the variables of a checkpoint, whole and without optimizer slots, as one\n"
         "safetensors file for other programs; or the rows of its tables as NumPy arrays, all of\n"
-        "them or only what has changed.\n\n%s",
+        "them or only what has changed. With both flags it writes both, of one checkpoint.\n\n%s",
         FlagHelp(kScopeExport).c_str());
     return kExitDone;
   }

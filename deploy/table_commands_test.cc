@@ -86,6 +86,21 @@ TEST_F(TableCommandsTest, ExportWritesAllRowsAsArrays) {
   EXPECT_FALSE(FileExists(*files_, rows_ + "/item.removed.npy"));
 }
 
+// --init_from takes such a directory.
+TEST_F(TableCommandsTest, ExportWritesRowsAndVariablesOfOneCheckpoint) {
+  Save(7);
+  Save(9);
+  const std::string file = rows_ + "/model.safetensors";
+  ASSERT_EQ(Run(&ExportMain, {"--tables=" + rows_, "--model_file=" + file, "--step=7"}), 0)
+      << errors_;
+  EXPECT_EQ(printed_,
+            "step 7: item 39 rows; in " + rows_ + "\n3 variables, step 7: " + file + "\n");
+  EXPECT_EQ(Array("item.keys.npy").dims, (std::vector<int64_t>{39}));
+  EXPECT_THAT(ReadFile(*files_, file).value(), HasSubstr("dense/b"));
+  ASSERT_EQ(Run(&ExportMain, {"--tables=" + rows_}), 0) << errors_;
+  EXPECT_TRUE(FileExists(*files_, file)) << "an export of tables removes only its own files";
+}
+
 TEST_F(TableCommandsTest, ExportSinceACheckpointWritesWhatChanged) {
   Save(7);
   Save(9);

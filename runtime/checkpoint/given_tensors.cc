@@ -1,14 +1,17 @@
 #include "runtime/checkpoint/given_tensors.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
+#include "base/find_file.h"
 #include "base/status_macros.h"
 #include "proto/v1/checkpoint.pb.h"
 #include "proto/v1/variable.pb.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/model_export.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/checkpoint/table_arrays.h"
 #include "runtime/plan/slice_table.h"
@@ -108,25 +111,47 @@ class CheckpointTensors : public GivenTensors {
   const std::unique_ptr<Checkpoint> checkpoint_;
 };
 
-// Tables in arrays of NumPy, by the names of their files. Variables without files start from their
-// initializers.
+// Tables in arrays of NumPy, by the names of their files, and the tensors of a safetensors file
+// beside them, if there is one. Tables without files start from their initializers, and so do all
+// other variables if there is no safetensors file; Place::where is 1 for a table.
 class ArrayTensors : public GivenTensors {
  public:
-  explicit ArrayTensors(std::unique_ptr<TableArrays> arrays) : arrays_(std::move(arrays)) {
-    for (const auto& [name, dim] : arrays_->dims()) places_[name].shape = {dim};
+  static absl::StatusOr<std::unique_ptr<GivenTensors>> Open(FileSystem& file_system,
+                                                            const std::string& directory) {
+    auto tensors = std::make_unique<ArrayTensors>();
+    ASSIGN_OR_RETURN(tensors->arrays_, TableArrays::Open(file_system, directory));
+    const std::string file = JoinPath(directory, kModelExportFile);
+    ASSIGN_OR_RETURN(const std::optional<FileInfo> found, FindFile(file_system, file));
+    if (found.has_value()) {
+      ASSIGN_OR_RETURN(tensors->others_, SafetensorsTensors::Open(file_system, file));
+      for (const std::string& name : tensors->others_->Names()) {
+        tensors->places_[name].shape = *tensors->others_->ShapeOf(name);
+      }
+    }
+    for (const auto& [name, dim] : tensors->arrays_->dims()) {
+      if (!tensors->places_.try_emplace(name, Place{1, {dim}}).second) {
+        return absl::InvalidArgumentError(absl::StrCat(file, " has a tensor ", name, ", and ", name,
+                                                       kKeysFile, " is beside it; rename one"));
+      }
+    }
+    return std::unique_ptr<GivenTensors>(std::move(tensors));
   }
 
-  absl::Status Read(const std::string& name, const std::string& /*slot*/, uint64_t /*first*/,
-                    absl::Span<float> /*out*/) override {
-    return absl::InvalidArgumentError(absl::StrCat(name, " is a table"));
+  absl::Status Read(const std::string& name, const std::string& slot, uint64_t first,
+                    absl::Span<float> out) override {
+    if (BucketsOf(name) > 0) return absl::InvalidArgumentError(absl::StrCat(name, " is a table"));
+    return others_->Read(name, slot, first, out);
   }
 
   std::string SourceOf(const v1::VariableSpec& variable, std::string mapped) const override {
+    if (others_ != nullptr && !variable.has_table()) return mapped;
     std::string file = TableFileName(mapped);
     return mapped == variable.name() && places_.count(file) == 0 ? "" : file;
   }
 
-  uint32_t BucketsOf(const std::string& /*name*/) const override { return TableArrays::kBuckets; }
+  uint32_t BucketsOf(const std::string& name) const override {
+    return places_.find(name)->second.where == 1 ? TableArrays::kBuckets : 0;
+  }
 
   // The arrays have no slots. All rows count as touched at version 0.
   absl::StatusOr<BucketRows> ReadBucket(const std::string& name, uint32_t bucket,
@@ -137,7 +162,8 @@ class ArrayTensors : public GivenTensors {
   }
 
  private:
-  const std::unique_ptr<TableArrays> arrays_;
+  std::unique_ptr<TableArrays> arrays_;
+  std::unique_ptr<GivenTensors> others_;  // Null if there is no safetensors file.
 };
 
 }  // namespace
@@ -156,10 +182,7 @@ absl::StatusOr<std::unique_ptr<GivenTensors>> GivenTensors::Open(FileSystem& fil
   ASSIGN_OR_RETURN(const FileInfo info, file_system.GetInfo(path));
   if (!info.is_directory) return SafetensorsTensors::Open(file_system, path);
   ASSIGN_OR_RETURN(const bool are_arrays, TableArrays::AreIn(file_system, path));
-  if (are_arrays) {
-    ASSIGN_OR_RETURN(std::unique_ptr<TableArrays> arrays, TableArrays::Open(file_system, path));
-    return std::unique_ptr<GivenTensors>(std::make_unique<ArrayTensors>(std::move(arrays)));
-  }
+  if (are_arrays) return ArrayTensors::Open(file_system, path);
   ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
                    Checkpoint::Open(file_system, path, Checkpoint::Verify::kIndex));
   return std::unique_ptr<GivenTensors>(std::make_unique<CheckpointTensors>(std::move(checkpoint)));

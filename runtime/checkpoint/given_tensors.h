@@ -23,7 +23,8 @@ class VariableSpec;
 }  // namespace v1
 
 // The tensors of an existing model by name: those of a safetensors file, the variables of a
-// checkpoint, or tables in arrays of NumPy. Not thread-safe.
+// checkpoint, or tables in arrays of NumPy with the tensors of the model.safetensors beside them.
+// Not thread-safe.
 class GivenTensors {
  public:
   // Opens a safetensors file, the directory of a checkpoint or one with arrays of tables. The error

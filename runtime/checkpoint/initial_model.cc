@@ -16,6 +16,7 @@
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/checkpoint/given_tensors.h"
 #include "runtime/checkpoint/manifest.h"
+#include "runtime/checkpoint/model_export.h"
 #include "runtime/checkpoint/table_arrays.h"
 #include "runtime/config/name_patterns.h"
 #include "runtime/config/run_config.h"
@@ -295,7 +296,9 @@ absl::StatusOr<std::unique_ptr<InitialModel>> InitialModel::Open(
     } else if (!HasInitializer(run, variable)) {
       if (!mapped.empty()) {
         return Refused(absl::StrCat(path, " has only tables, and only the program knows what ",
-                                    variable.name(), " starts from; name a run"));
+                                    variable.name(), " starts from; name a run, or write ",
+                                    JoinPath(path, kModelExportFile),
+                                    " too (shoal export --tables --model_file)"));
       }
       return Refused(absl::StrCat("init_map gives variable ", variable.name(),
                                   " no tensor, and only the program knows what it starts from; "

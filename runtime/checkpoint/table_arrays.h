@@ -1,5 +1,6 @@
 // Rows of tables in NumPy arrays, from which a run may start (init_from): NAME.keys.npy and
 // NAME.values.npy for each table, as `shoal export --tables` and programs of users write them.
+// GivenTensors reads the other variables from a model.safetensors in the same directory.
 #ifndef SHOAL_RUNTIME_CHECKPOINT_TABLE_ARRAYS_H_
 #define SHOAL_RUNTIME_CHECKPOINT_TABLE_ARRAYS_H_
 

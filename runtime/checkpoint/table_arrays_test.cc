@@ -23,6 +23,7 @@
 #include "proto/v1/run_config.pb.h"
 #include "proto/v1/variable.pb.h"
 #include "runtime/checkpoint/initial_model.h"
+#include "runtime/checkpoint/safetensors.h"
 #include "runtime/plan/slice_table.h"
 #include "runtime/tables/bucket_rows.h"
 #include "runtime/variables/slice_source.h"
@@ -82,6 +83,28 @@ class TableArraysTest : public ::testing::Test {
     EXPECT_OK(WriteAtomically(disk_, "rows/" + name, contents));
   }
 
+  // Writes model.safetensors beside the arrays, with one tensor of these numbers.
+  void WriteModel(const std::string& name, const std::vector<float>& numbers) {
+    const uint64_t bytes = numbers.size() * sizeof(float);
+    SafetensorsHeader header;
+    header.tensors = {{name, "F32", {numbers.size()}, 0, bytes}};
+    Write("model.safetensors",
+          EncodeSafetensorsHeader(header).append(reinterpret_cast<const char*>(numbers.data()),
+                                                 numbers.size() * sizeof(float)));
+  }
+
+  // Returns the values of variable 0, which is not a table.
+  std::vector<float> Bias() {
+    std::vector<float> bias(4);
+    SliceSource::Contents contents;
+    contents.value = absl::MakeSpan(bias);
+    const auto model = Open();
+    EXPECT_OK(model.status());
+    if (!model.ok()) return {};
+    EXPECT_OK((*model)->Fill(0, &contents));
+    return bias;
+  }
+
   void SetVariables(std::vector<v1::VariableSpec> variables) {
     variables_ = std::move(variables);
     table_ = std::make_unique<SliceTable>(SliceTable::Create(variables_, 64).value());
@@ -136,11 +159,40 @@ TEST_F(TableArraysTest, ATableStartsWithTheRowsOfItsArraysAndOtherVariablesStart
   }
   ASSERT_OK_AND_ASSIGN(const auto of_other_table, Rows(2));
   EXPECT_TRUE(of_other_table.empty());
-  std::vector<float> bias(4);
-  SliceSource::Contents contents;
-  contents.value = absl::MakeSpan(bias);
-  ASSERT_OK(Open().value()->Fill(0, &contents));
-  EXPECT_EQ(bias, std::vector<float>(4, 7.0f));
+  EXPECT_EQ(Bias(), std::vector<float>(4, 7.0f));
+}
+
+TEST_F(TableArraysTest, AModelFileBesideTheArraysHasTheOtherVariables) {
+  const std::vector<float> wanted = {1, 2, 3, 4};
+  WriteModel("bias", wanted);
+  EXPECT_EQ(ResolveInitFrom(disk_, "rows").value(), "rows");
+  for (const char* program : {"", "train.py"}) {
+    run_.mutable_program()->set_file(program);
+    EXPECT_EQ(Open().value()->num_given(), 2u);
+    EXPECT_EQ(Bias(), wanted);
+    EXPECT_EQ(Rows(1).value(), wanted_);
+    EXPECT_TRUE(Rows(2).value().empty()) << "a table without files starts fresh";
+  }
+  run_.clear_program();
+  run_.add_init_map("bias=");
+  EXPECT_EQ(Bias(), std::vector<float>(4, 7.0f));
+  EXPECT_EQ(Rows(1).value(), wanted_);
+  run_.set_init_map(0, "bias=item");
+  EXPECT_THAT(Error(), HasSubstr("rows has item [2], variable bias is [4]; map it to another"));
+  run_.set_init_map(0, "item=bias");
+  EXPECT_THAT(Error(), HasSubstr("rows has bias [4], variable item is [2]; map it to another"));
+}
+
+TEST_F(TableArraysTest, AModelFileThatDoesNotFitIsNamed) {
+  WriteModel("other", {1});
+  EXPECT_THAT(Error(), HasSubstr("init_from: rows has no tensor bias for variable bias, but item, "
+                                 "other; map it with --init_map='bias=NAME', or let it start from "
+                                 "its initializer with --init_map='bias='"));
+  WriteModel("item", {1});
+  EXPECT_THAT(Error(), HasSubstr("init_from: rows/model.safetensors has a tensor item, and "
+                                 "item.keys.npy is beside it; rename one"));
+  Write("model.safetensors", "hello");
+  EXPECT_THAT(Error(), HasSubstr("init_from: rows/model.safetensors"));
 }
 
 TEST_F(TableArraysTest, NamesAreMappedAndASlashIsADotInThem) {
@@ -225,12 +277,14 @@ TEST_F(TableArraysTest, HalfATableAndHalfAnExportAreRefused) {
 TEST_F(TableArraysTest, ThereAreNoValuesForOtherVariablesOfAProgram) {
   run_.mutable_program()->set_file("train.py");
   EXPECT_THAT(Error(), HasSubstr("init_from: rows has only tables, and only the program knows what "
-                                 "bias starts from; name a run"));
+                                 "bias starts from; name a run, or write rows/model.safetensors "
+                                 "too (shoal export --tables --model_file)"));
   SetVariables({Variable("user", 2, 3), Variable("item", 2, 3)});
   EXPECT_EQ(Rows(1).value(), wanted_);
 }
 
 TEST_F(TableArraysTest, AnErrorThatMayPassKeepsItsCode) {
+  WriteModel("bias", {1, 2, 3, 4});
   DiskFaults& faults = disk_.faults();
   const int before = faults.num_reads();
   ASSERT_OK(Rows(1).status());

@@ -67,8 +67,9 @@ constexpr FlagSpec kTable[] = {
      "with equal seeds give equal bytes."},
     {"init_from", kTraining, kRunning, kText, "init_from", "PATH",
      "Start from existing values: a safetensors file, a run's directory, that of one of its "
-     "checkpoints, or one with NAME.keys.npy and NAME.values.npy of tables. A checkpoint in DIR "
-     "takes precedence."},
+     "checkpoints, or one with NAME.keys.npy and NAME.values.npy of tables, and with "
+     "model.safetensors if other variables shall start from there. A checkpoint in DIR takes "
+     "precedence."},
     {"init_map", kTraining, kRunning, kText, "init_map", "RULES",
      "Comma-separated rules EXPRESSION=NAME that map whole names of variables to names of tensors "
      "in --init_from, as in body/(.*)=resnet/\\1,logits/.*= where the last lets logits start from "
@@ -291,10 +292,11 @@ constexpr FlagSpec kTable[] = {
      "Use the moving average of each variable instead of its value, in a run with "
      "optimizer.moving_average_decay."},
     {"model_file", kFinished, kScopeExport, kText, "", "FILE",
-     "Where to write the variables; ends in .safetensors. Default: DIR/model.safetensors."},
+     "Where to write the variables; ends in .safetensors. Default: DIR/model.safetensors, and "
+     "nowhere with --tables."},
     {"tables", kFinished, kScopeExport, kText, "", "DIR",
-     "Write the rows of tables instead, as TABLE.keys.npy and TABLE.values.npy, to this "
-     "directory, and last export.json, which says what they are."},
+     "Write the rows of tables, as TABLE.keys.npy and TABLE.values.npy, to this directory, and "
+     "last export.json, which says what they are."},
     {"since", kFinished, kScopeExport, kText, "", "STEP|CHECKPOINT",
      "With --tables: only rows that are new or changed since the run's checkpoint of this step, or "
      "since the checkpoint in this directory, and TABLE.removed.npy with the keys that are gone."},
