@@ -182,7 +182,7 @@ class Run:
     def _last_step_before(self, time_ns: int) -> int:
         """Returns the step of the newest checkpoint that was complete at this time, or 0 if there is none."""
         for name in reversed(self._checkpoints()):
-            with contextlib.suppress(FileNotFoundError):  # It is incomplete, or is being removed.
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # It is none, or is incomplete.
                 manifest = os.path.join(self.directory, "checkpoints", name, "MANIFEST")
                 if os.stat(manifest).st_mtime_ns < time_ns:
                     return _age_of(name)[1]

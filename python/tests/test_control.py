@@ -94,6 +94,7 @@ def test_a_run_in_one_process_that_resumes_trains_when_it_has_passed_its_checkpo
         (tmp_path / "checkpoints" / name / "MANIFEST").touch()
         os.utime(tmp_path / "checkpoints" / name / "MANIFEST", (1, 1))
     (tmp_path / "checkpoints" / "ckpt-9-1-0000000000000001").mkdir()  # It was not complete.
+    (tmp_path / "checkpoints" / "TOKEN").touch()
     process = one_process()
     run = shoal.Run(tmp_path)
     (tmp_path / "metrics.jsonl").write_text('{"step": 4}\n{"step": 5}\n')  # The lines behind it were removed.

@@ -100,6 +100,23 @@ def test_a_run_in_one_process_is_watched_saved_and_stopped(tmp_path):
     assert again.wait(120)["status"] == "finished"
 
 
+def test_a_run_in_one_process_that_was_killed_is_gone_and_trains_again_behind_its_checkpoint(tmp_path):
+    run = start(tmp_path, SLOW, ps=0)
+    wait_for_step(run, 10)
+    saved = int(Path(run.checkpoint()).name.split("-")[1])
+    wait_for_step(run, saved + 5)
+    run._process.kill()
+    run._process.wait()
+    with pytest.raises(shoal.CommandError, match="is not running: the last process .* has ended without a summary"):
+        run.status()
+    again = start(tmp_path, SLOW, ps=0)
+    while (status := again.status())["phase"] == "starting":
+        time.sleep(0.02)
+    assert status["phase"] == "training"
+    assert status["step"] > saved
+    again.stop()
+
+
 def test_a_run_in_one_process_that_was_found_is_stopped(tmp_path):
     launched = start(tmp_path, SLOW, ps=0)
     wait_for_step(launched, 10)
