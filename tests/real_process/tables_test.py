@@ -118,6 +118,23 @@ def a_run_that_continues_another_with_its_state():
     assert results[0][0] != values_alone[0] and results[0][1] != values_alone[1], "the state has no effect"
 
 
+def an_export_of_rows_and_variables_starts_a_run_as_the_run_itself_does():
+    with cluster.Run(CLICKS, "--num_ps_tasks=1", "--num_replicas=1", "--max_steps=20") as first:
+        first.finish()
+        both = first.out / "both"
+        subprocess.run([cluster.shoal_binary(), "export", str(first.out), f"--tables={both}",
+                        f"--model_file={both}/model.safetensors"], timeout=120, check=True, capture_output=True)
+        results = []
+        for given, tasks in ((first.out, 1), (both, 3)):
+            with cluster.Run(CLICKS, f"--init_from={given}", f"--num_ps_tasks={tasks}", "--num_replicas=1",
+                             "--max_steps=20") as run:
+                run.finish()
+                assert (found := re.search(r"(\d+) of (\d+) variables start from", run.output)), run.output
+                assert found.group(1) == found.group(2), found.group(0)
+                results.append((rows_of(run), run.digest()))
+    assert results[0] == results[1], "other bytes from the exported files"
+
+
 def peak_of_the_worker(run):
     """Trains to the end; the most resident memory that the worker had, in MiB."""
     run.start()
@@ -167,6 +184,7 @@ if __name__ == "__main__":
         killed_worker_and_ps,
         resume_on_other_tasks,
         a_run_that_continues_another_with_its_state,
+        an_export_of_rows_and_variables_starts_a_run_as_the_run_itself_does,
         the_memory_of_a_worker_does_not_grow_with_the_tables,
         asynchronous_batches_count_once,
     ])
