@@ -47,7 +47,8 @@ std::string MayBeThePrograms(absl::Span<const std::string> args, absl::string_vi
   return "";
 }
 
-absl::Status UnknownFlag(FlagScope scope, absl::string_view name) {
+// Returns the error for a flag that the command does not have; `written` is it with its dashes.
+absl::Status UnknownFlag(FlagScope scope, absl::string_view written, absl::string_view name) {
   std::vector<std::string> names;
   uint32_t scopes = 0;  // Those of the commands that have it.
   for (const FlagSpec& spec : FlagTable()) {
@@ -55,16 +56,15 @@ absl::Status UnknownFlag(FlagScope scope, absl::string_view name) {
     if (name == spec.name) scopes |= spec.scopes;
   }
   if (scopes != 0) {
-    return InvalidField(absl::StrCat("--", name),
+    return InvalidField(written,
                         absl::StrCat("has no meaning for this command", WhoTakesIt(scope, scopes)));
   }
   if (const ForeignFlag* foreign = FindForeignFlag(scope, name)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--", name, " is ", foreign->system, "'s flag; Shoal's is ", foreign->ours));
+        absl::StrCat(written, " is ", foreign->system, "'s flag; Shoal's is ", foreign->ours));
   }
   const std::string hint = DidYouMean(name, names, "--");
-  return InvalidField(absl::StrCat("--", name),
-                      absl::StrCat("is not a flag", hint.empty() ? "; see --help" : hint));
+  return InvalidField(written, absl::StrCat("is not a flag", hint.empty() ? "; see --help" : hint));
 }
 
 // Separates one argument (and the next, where the value stands there) into flag and value.
@@ -90,7 +90,8 @@ absl::StatusOr<GivenFlag> TakeFlag(FlagScope scope, absl::Span<const std::string
     const FlagSpec* spec = FindFlag(scope, name.substr(2));
     if (spec != nullptr && spec->kind == FlagKind::kBool) return GivenFlag{spec, "false"};
   }
-  const std::string error(UnknownFlag(scope, name).message());
+  const absl::string_view written = absl::string_view(whole).substr(0, whole.find('='));
+  const std::string error(UnknownFlag(scope, written, name).message());
   const std::string hint = MayBeThePrograms(args, whole);
   const bool is_sentence = hint.empty() || absl::EndsWith(error, "?");
   return absl::InvalidArgumentError(absl::StrCat(error, is_sentence ? "" : ".", hint));

@@ -116,7 +116,7 @@ TEST(FlagsTest, ANegativeNumberIsAnArgument) {
   const CommandLine line = Parsed(kScopeLookup, {"--out=/d", "-5", "--table=item", "17", "-42"});
   EXPECT_THAT(line.arguments, ElementsAre("-5", "17", "-42"));
   EXPECT_EQ(line.task.table, "item");
-  EXPECT_EQ(Error({"-5x"}), "--5x: is not a flag; see --help");
+  EXPECT_EQ(Error({"-5x"}), "-5x: is not a flag; see --help");
   EXPECT_EQ(Error({"--5"}), "--5: is not a flag; see --help");
 }
 

@@ -16,11 +16,13 @@ struct ForeignFlag {
   const char* ours;    // The flag to use instead, with its dashes, or another way.
 };
 
-// Returns all entries. A name has one for each set of commands that have another answer.
+// Returns all entries. A name has one for each set of commands that have another answer; the first
+// one that fits a command counts.
 absl::Span<const ForeignFlag> ForeignFlags();
 
-// Returns the entry of a flag that TF-Slim, TensorFlow, Keras or PyTorch programs have under this
-// name, for the command that has `scope`; null if the name has no answer there.
+// Returns the entry of a flag that programs or launchers of other systems have under this name,
+// whose words may be joined by '-' or '_', for the command that has `scope`; null if the name has
+// no answer there.
 const ForeignFlag* FindForeignFlag(uint32_t scope, absl::string_view name);
 
 }  // namespace shoal

@@ -187,7 +187,10 @@ absl::Status ValidateCluster(const v1::ClusterOptions& cluster) {
 absl::Status ValidateCheckpoint(const v1::CheckpointOptions& checkpoint) {
   const std::string& resume = checkpoint.resume();
   if (resume != "auto" && resume != "never" && resume != "must") {
-    return InvalidField("resume", absl::StrCat("\"", resume, "\" must be auto, never or must"));
+    return InvalidField("resume",
+                        absl::StrCat("\"", absl::CHexEscape(resume),
+                                     "\" must be auto, never or must; the run that it resumes is "
+                                     "that of --out"));
   }
   RETURN_IF_ERROR(CheckCount("checkpoint.save_seconds", checkpoint.save_seconds(), 0, 1000000));
   RETURN_IF_ERROR(CheckCount("checkpoint.export_every", checkpoint.export_every(), 0, 1000000000));

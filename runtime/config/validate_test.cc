@@ -102,7 +102,8 @@ const std::vector<BadRun>& BadRuns() {
       {{"--grace_seconds=100000"}, "cluster.grace_seconds: must be 1 to 86400, is 100000"},
       {{"--set=cluster.max_worker_restarts=2000"},
        "cluster.max_worker_restarts: must be 0 to 1000"},
-      {{"--resume=maybe"}, "resume: \"maybe\" must be auto, never or must"},
+      {{"--resume=maybe"},
+       "resume: \"maybe\" must be auto, never or must; the run that it resumes is that of --out"},
       {{"--set=checkpoint.keep=2000000"}, "checkpoint.keep: must be 1 to 1000000"},
       // Model.
       {{"--set=model.name="}, "model: is not given; name a run file with --run=FILE"},
