@@ -9,25 +9,6 @@
 namespace shoal {
 namespace {
 
-struct LossEntry {
-  LossKind kind;
-  const char* name;
-  const char* op;
-};
-
-constexpr LossEntry kLossNames[] = {
-    {LossKind::kSparseSoftmaxCrossEntropy, "sparse_softmax_cross_entropy",
-     "SparseSoftmaxCrossEntropy"},
-    {LossKind::kSoftmaxCrossEntropy, "softmax_cross_entropy", "SoftmaxCrossEntropy"},
-    {LossKind::kSigmoidCrossEntropy, "sigmoid_cross_entropy", "SigmoidCrossEntropy"},
-    {LossKind::kLog, "log_loss", "LogLoss"},
-    {LossKind::kMeanSquaredError, "mean_squared_error", "MeanSquaredError"},
-    {LossKind::kAbsoluteDifference, "absolute_difference", "AbsoluteDifference"},
-    {LossKind::kHinge, "hinge", "Hinge"},
-    {LossKind::kHuber, "huber", "Huber"},
-    {LossKind::kCosineDistance, "cosine_distance", ""},
-};
-
 Output CosineDistance(GraphBuilder& builder, Output predictions, Output labels) {
   if (!predictions.valid() || !labels.valid()) return {};
   if (predictions.shape().rank() != labels.shape().rank()) {
@@ -43,7 +24,7 @@ Output CosineDistance(GraphBuilder& builder, Output predictions, Output labels) 
 // Returns the mean of the op's first output, in a name scope with the name of the loss.
 Output AddMeanLoss(GraphBuilder& builder, LossKind kind, Output predictions, Output labels,
                    Attributes attributes) {
-  const LossEntry* found = kLossNames;
+  const NamedLoss* found = Losses().data();
   while (found->kind != kind) ++found;
   const auto scope = builder.WithNameScope(absl::StrCat(found->name, "_loss"));
   Output loss = kind == LossKind::kCosineDistance
@@ -57,23 +38,6 @@ Output AddMeanLoss(GraphBuilder& builder, LossKind kind, Output predictions, Out
 }
 
 }  // namespace
-
-absl::StatusOr<LossKind> ParseLossKind(absl::string_view name) {
-  std::string known;
-  for (const LossEntry& loss : kLossNames) {
-    if (name == loss.name) return loss.kind;
-    absl::StrAppend(&known, known.empty() ? "" : ", ", loss.name);
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("model.loss: unknown loss '", name, "'; known are ", known));
-}
-
-absl::string_view LossName(LossKind kind) {
-  for (const LossEntry& loss : kLossNames) {
-    if (loss.kind == kind) return loss.name;
-  }
-  return "unknown";
-}
 
 Output AddLoss(GraphBuilder& builder, LossKind kind, Output predictions, Output labels) {
   return AddMeanLoss(builder, kind, predictions, labels, {});

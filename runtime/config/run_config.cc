@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "ml/data/data_defaults.h"
+#include "ml/nn/loss_names.h"
 #include "ml/nn/zoo_layers.h"
 #include "ml/optim/optimizer_config.h"
 #include "ml/optim/optimizer_options.h"
@@ -260,15 +261,11 @@ const std::vector<std::string>& KnownModels() {
 }
 
 const std::vector<std::string>& KnownLosses() {
-  static const auto& names = *new std::vector<std::string>{"sparse_softmax_cross_entropy",
-                                                           "softmax_cross_entropy",
-                                                           "sigmoid_cross_entropy",
-                                                           "log_loss",
-                                                           "mean_squared_error",
-                                                           "absolute_difference",
-                                                           "hinge",
-                                                           "huber",
-                                                           "cosine_distance"};
+  static const auto& names = *new std::vector<std::string>([] {
+    std::vector<std::string> all;
+    for (const NamedLoss& loss : Losses()) all.emplace_back(loss.name);
+    return all;
+  }());
   return names;
 }
 
