@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 
 #include "ml/deploy/model_deploy.h"
-#include "ml/graph/graph_runner.h"
+#include "ml/graph/graph_runner_testing.h"
 #include "ml/graph/ops.h"
 #include "ml/kernels/reference/reference_kernels.h"
 #include "ml/nn/layers.h"

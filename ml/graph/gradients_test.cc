@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 
 #include "ml/graph/graph_builder.h"
-#include "ml/graph/graph_runner.h"
+#include "ml/graph/graph_runner_testing.h"
 #include "ml/graph/op_definition.h"
 #include "ml/graph/ops.h"
 #include "ml/kernels/reference/reference_kernels.h"

@@ -15,7 +15,7 @@
 #include "ml/device/simulated_device.h"
 #include "ml/graph/compiler.h"
 #include "ml/graph/graph_builder.h"
-#include "ml/graph/graph_runner.h"
+#include "ml/graph/graph_runner_testing.h"
 #include "ml/graph/ops.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
 

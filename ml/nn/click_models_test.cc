@@ -19,7 +19,7 @@
 #include "base/hash.h"
 #include "ml/data/dataset.h"
 #include "ml/graph/gradients.h"
-#include "ml/graph/graph_runner.h"
+#include "ml/graph/graph_runner_testing.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
 #include "ml/nn/features.h"
 #include "ml/nn/model_builder.h"

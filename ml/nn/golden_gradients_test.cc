@@ -20,7 +20,7 @@
 
 #include "base/hash.h"
 #include "ml/graph/gradients.h"
-#include "ml/graph/graph_runner.h"
+#include "ml/graph/graph_runner_testing.h"
 #include "ml/graph/ops.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
 #include "ml/kernels/cuda/cuda_kernels.h"

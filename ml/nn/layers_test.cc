@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 
 #include "ml/graph/gradients.h"
-#include "ml/graph/graph_runner.h"
+#include "ml/graph/graph_runner_testing.h"
 #include "ml/graph/ops.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
 #include "ml/kernels/reference/reference_kernels.h"

@@ -11,7 +11,7 @@
 
 #include "ml/data/data_rules.h"
 #include "ml/graph/gradients.h"
-#include "ml/graph/graph_runner.h"
+#include "ml/graph/graph_runner_testing.h"
 #include "ml/graph/ops.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
 #include "ml/kernels/reference/reference_kernels.h"

@@ -21,7 +21,7 @@
 #include "ml/graph/compiler.h"
 #include "ml/graph/gradients.h"
 #include "ml/graph/graph_builder.h"
-#include "ml/graph/graph_runner.h"
+#include "ml/graph/graph_runner_testing.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
 #include "ml/nn/losses.h"
 #include "ml/nn/zoo.h"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "ml/graph/graph_runner.h"
+#include "ml/graph/graph_runner_testing.h"
 #include "ml/graph/ops.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
 #include "ml/nn/layers.h"

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "ml/device/simulated_device.h"
-#include "ml/graph/graph_runner.h"
+#include "ml/graph/graph_runner_testing.h"
 #include "ml/graph/ops.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
 #include "ml/nn/layers.h"

@@ -11,7 +11,7 @@
 
 #include "base/file_system.h"
 #include "ml/device/simulated_device.h"
-#include "ml/graph/graph_runner.h"
+#include "ml/graph/graph_runner_testing.h"
 #include "ml/graph/ops.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
 #include "ml/nn/layers.h"

@@ -1,4 +1,4 @@
-#include "ml/graph/graph_runner.h"
+#include "ml/graph/graph_runner_testing.h"
 
 #include <cmath>
 

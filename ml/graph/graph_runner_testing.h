@@ -1,6 +1,6 @@
 // Compiles and runs graphs on tensors, for tests.
-#ifndef SHOAL_ML_GRAPH_GRAPH_RUNNER_H_
-#define SHOAL_ML_GRAPH_GRAPH_RUNNER_H_
+#ifndef SHOAL_ML_GRAPH_GRAPH_RUNNER_TESTING_H_
+#define SHOAL_ML_GRAPH_GRAPH_RUNNER_TESTING_H_
 
 #include <string>
 #include <utility>
@@ -45,4 +45,4 @@ Tensor RandomTensor(DataType dtype, const Shape& shape, uint64_t seed, double lo
 
 }  // namespace shoal
 
-#endif  // SHOAL_ML_GRAPH_GRAPH_RUNNER_H_
+#endif  // SHOAL_ML_GRAPH_GRAPH_RUNNER_TESTING_H_
