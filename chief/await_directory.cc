@@ -30,9 +30,9 @@ absl::Duration WholeSeconds(absl::Duration time) {
 std::string DescribeHolder(const std::string& out, absl::Time now) {
   std::string words = RunLock::ReadHolder(out, kChief);
   if (words.empty()) words = "a process that left no name";
-  const std::optional<absl::Time> since = RunLock::HeldSince(out, kChief);
-  if (since.has_value()) {
-    absl::StrAppend(&words, ", for ", absl::FormatDuration(WholeSeconds(now - *since)));
+  const absl::StatusOr<std::optional<absl::Time>> since = RunLock::HeldSince(out, kChief);
+  if (since.ok() && since->has_value()) {
+    absl::StrAppend(&words, ", for ", absl::FormatDuration(WholeSeconds(now - **since)));
   }
   return words;
 }

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <cstdio>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -11,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/file_system.h"
+#include "base/find_file.h"
 #include "base/status_macros.h"
 #include "deploy/launch/reconstructed_summary.h"
 #include "deploy/launch/result_printer.h"
@@ -210,13 +212,16 @@ std::function<absl::Status(const Summary&)> NothingLeft(const ControlLinks& link
 }  // namespace
 
 absl::StatusOr<std::string> FindChief(const std::string& address_or_directory) {
-  if (!IsDirectory(address_or_directory)) {
+  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
+  ASSIGN_OR_RETURN(const bool is_directory, IsDirectory(*files, address_or_directory));
+  if (!is_directory) {
     RETURN_IF_ERROR(CheckNoPath(address_or_directory));
     RETURN_IF_ERROR(CheckAddress("ADDRESS", address_or_directory));
     return address_or_directory;
   }
   const std::string file = absl::StrCat(address_or_directory, "/cluster.textproto");
-  if (!Exists(file)) {
+  ASSIGN_OR_RETURN(const std::optional<FileInfo> found, FindFile(*files, file));
+  if (!found.has_value()) {
     return absl::NotFoundError(
         absl::StrCat(address_or_directory,
                      IsRun(address_or_directory)

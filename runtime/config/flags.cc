@@ -290,7 +290,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(FlagScope scope, absl::Span<const s
                                                 " sets no field of a run; name a run file, "
                                                 "such as deploy/runs/fashion_cnn.textproto"));
     }
-    const std::string directory = FindRunDirectory(flag.value);
+    ASSIGN_OR_RETURN(const std::string directory, FindRunDirectory(flag.value));
     if (!directory.empty()) line.run.set_out(directory);
   }
   const v1::RunConfig file = line.run;

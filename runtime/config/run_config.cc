@@ -1,8 +1,7 @@
 #include "runtime/config/run_config.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
+#include <memory>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -13,6 +12,8 @@
 #include "google/protobuf/text_format.h"
 #include "google/protobuf/util/message_differencer.h"
 
+#include "base/file_system.h"
+#include "base/find_file.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "ml/data/data_defaults.h"
@@ -122,10 +123,12 @@ absl::StatusOr<v1::RunConfig> ParseRunConfig(absl::string_view text, absl::strin
 }
 
 absl::StatusOr<v1::RunConfig> LoadRunConfig(const std::string& path) {
-  struct stat info = {};
-  if (stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
+  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
+  // If nobody can see now what the path is, it cannot be read either, and the error says why.
+  if (IsDirectory(*files, path).value_or(false)) {
     const std::string inside = absl::StrCat(path, path.back() == '/' ? "" : "/", "run.textproto");
-    const bool is_run = stat(inside.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+    const std::optional<FileInfo> found = FindFile(*files, inside).value_or(std::nullopt);
+    const bool is_run = found.has_value() && !found->is_directory;
     return absl::InvalidArgumentError(absl::StrCat(
         "--run: ", path, " is a directory; ",
         is_run ? "that run's file is " + inside : std::string("name a run file in it")));
@@ -139,16 +142,19 @@ absl::StatusOr<v1::RunConfig> LoadRunConfig(const std::string& path) {
       "--run: ", path, " is not text; name a run file, such as deploy/runs/fashion_cnn.textproto"));
 }
 
-std::string FindRunDirectory(const std::string& run_file) {
+absl::StatusOr<std::string> FindRunDirectory(const std::string& run_file) {
   const size_t slash = run_file.rfind('/');
   const std::string name = slash == std::string::npos ? run_file : run_file.substr(slash + 1);
   if (name != "run.textproto") return "";
   const std::string directory = slash == std::string::npos ? "." : run_file.substr(0, slash);
+  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   for (const char* inside : {"/logs", "/checkpoints"}) {
-    struct stat info = {};
-    if (stat((directory + inside).c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
-      return directory.empty() ? "/" : directory;
+    const absl::StatusOr<bool> is_run = IsDirectory(*files, directory + inside);
+    if (!is_run.ok()) {
+      return absl::Status(is_run.status().code(),
+                          absl::StrCat("--run: ", is_run.status().message()));
     }
+    if (*is_run) return directory.empty() ? "/" : directory;
   }
   return "";
 }

@@ -28,8 +28,8 @@ absl::StatusOr<v1::RunConfig> LoadRunConfig(const std::string& path);
 
 // Returns the directory of the run whose run.textproto this is: the one that holds the file, beside
 // `logs` or `checkpoints`. Returns "" for every other run file. So a run's directory can be copied
-// and moved.
-std::string FindRunDirectory(const std::string& run_file);
+// and moved. Returns UNAVAILABLE if nobody can see now whether these are there (find_file.h).
+absl::StatusOr<std::string> FindRunDirectory(const std::string& run_file);
 
 // Makes the paths of the run, its data and its worker_binary absolute, so that the run can be
 // resumed from any working directory.

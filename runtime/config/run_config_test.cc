@@ -1,7 +1,9 @@
 #include "runtime/config/run_config.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <optional>
@@ -11,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "base/failing_call.h"
 #include "proto/v1/run_config.pb.h"
 
 namespace shoal {
@@ -178,10 +181,18 @@ TEST(RunConfigTest, TheDirectoryIsWhereTheFileIsNotInIt) {
 
   std::string directory = ::testing::TempDir() + "/run_directory_XXXXXX";
   ASSERT_NE(mkdtemp(directory.data()), nullptr);
-  EXPECT_EQ(FindRunDirectory(directory + "/run.textproto"), "");
+  EXPECT_EQ(FindRunDirectory(directory + "/run.textproto").value(), "");
   ASSERT_EQ(mkdir((directory + "/logs").c_str(), 0755), 0);
-  EXPECT_EQ(FindRunDirectory(directory + "/run.textproto"), directory);
-  EXPECT_EQ(FindRunDirectory(directory + "/other.textproto"), "");
+  EXPECT_EQ(FindRunDirectory(directory + "/run.textproto").value(), directory);
+  EXPECT_EQ(FindRunDirectory(directory + "/other.textproto").value(), "");
+  // A run that cannot be seen now is resumed later, and no other one begins.
+  for (const int error : {EIO, ESTALE}) {
+    RunWithFailingCall(SYS_newfstatat, error, [&directory] {
+      const absl::Status status = FindRunDirectory(directory + "/run.textproto").status();
+      EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+      EXPECT_THAT(status.message(), HasSubstr("--run: cannot look at " + directory + "/logs: "));
+    });
+  }
   EXPECT_EQ(rmdir((directory + "/logs").c_str()), 0);
   EXPECT_EQ(rmdir(directory.c_str()), 0);
 }

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <memory>
 
@@ -51,6 +52,24 @@ TEST(DirectoryOutcomeTest, TheSummaryOfAnEarlierStartIsNotThatOfTheRun) {
   EXPECT_FALSE(SummaryIfOver(directory).has_value());
   write_at("/summary.json", 4e9);
   EXPECT_TRUE(SummaryIfOver(directory).has_value()) << "it has ended, but not its launcher";
+}
+
+TEST(DirectoryOutcomeTest, ARunIsNotOverWhileAFileOfItsStartCannotBeSeen) {
+  const std::string directory = ::testing::TempDir() + "/unseen";
+  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
+  ASSERT_TRUE(RemoveTree(*files, directory).ok());
+  ASSERT_TRUE(files->MakeDirectory(directory).ok());
+  Summary summary;
+  summary.status = "finished";
+  ASSERT_TRUE(WriteSummary(files.get(), directory, summary).ok());
+  ASSERT_TRUE(SummaryIfOver(directory).has_value());
+  for (const char* name : {"/LOCK", "/CHIEF_LOCK", "/cluster.textproto"}) {
+    // Looking at a link to itself is an error, but not that of a file that does not exist.
+    ASSERT_EQ(symlink((directory + name).c_str(), (directory + name).c_str()), 0) << name;
+    EXPECT_FALSE(SummaryIfOver(directory).has_value()) << name;
+    EXPECT_FALSE(IsStarting(directory)) << name;
+    ASSERT_EQ(unlink((directory + name).c_str()), 0) << name;
+  }
 }
 
 }  // namespace

@@ -56,9 +56,15 @@ bool RunLock::IsHeld(const std::string& out, Holder holder) {
   return flock(file.get(), LOCK_SH | LOCK_NB) != 0;
 }
 
-std::optional<absl::Time> RunLock::HeldSince(const std::string& out, Holder holder) {
+absl::StatusOr<std::optional<absl::Time>> RunLock::HeldSince(const std::string& out,
+                                                             Holder holder) {
+  const std::string path = LockPath(out, holder);
   struct stat info = {};
-  if (stat(LockPath(out, holder).c_str(), &info) != 0 || info.st_size == 0) return std::nullopt;
+  if (stat(path.c_str(), &info) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
+    return StatusOfErrno(errno, path);
+  }
+  if (info.st_size == 0) return std::nullopt;
   return absl::TimeFromTimespec(info.st_mtim);
 }
 

@@ -36,9 +36,10 @@ class RunLock {
   // nothing. To look, it holds the lock itself for a moment, and Acquire waits for that.
   static bool IsHeld(const std::string& out, Holder holder);
 
-  // Returns the time in the lock's file since which it is held. The holder may have been killed
-  // since.
-  static std::optional<absl::Time> HeldSince(const std::string& out, Holder holder);
+  // Returns the time in the lock's file since which it is held, or nothing if its last holder has
+  // released it or there was none. The holder may have been killed since. Returns an error, such as
+  // UNAVAILABLE (passing_errors.h), if the file cannot be seen.
+  static absl::StatusOr<std::optional<absl::Time>> HeldSince(const std::string& out, Holder holder);
 
   // Returns the holder that the lock's file names, "pid 12 on host"; empty if the file is empty.
   static std::string ReadHolder(const std::string& out, Holder holder);

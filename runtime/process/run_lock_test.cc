@@ -78,17 +78,32 @@ TEST_F(RunLockTest, IfThereMakesNothing) {
 }
 
 TEST_F(RunLockTest, ItsFileContainsSinceWhenItIsHeld) {
-  EXPECT_EQ(RunLock::HeldSince(out_ + "/none", Holder::kChief), std::nullopt);
+  EXPECT_EQ(RunLock::HeldSince(out_ + "/none", Holder::kChief).value(), std::nullopt);
   const absl::Time before = absl::Now() - absl::Seconds(1);  // Files have a coarser clock.
   {
     absl::StatusOr<RunLock> held = RunLock::Acquire(out_, Holder::kChief);
     ASSERT_TRUE(held.ok()) << held.status();
     const RunLock moved = *std::move(held);
-    EXPECT_GE(RunLock::HeldSince(out_, Holder::kChief).value_or(absl::InfinitePast()), before);
+    EXPECT_GE(RunLock::HeldSince(out_, Holder::kChief).value(), before);
     EXPECT_FALSE(RunLock::Acquire(out_, Holder::kChief).ok());
-    EXPECT_NE(RunLock::HeldSince(out_, Holder::kChief), std::nullopt) << "who is refused";
+    EXPECT_NE(RunLock::HeldSince(out_, Holder::kChief).value(), std::nullopt) << "who is refused";
   }
-  EXPECT_EQ(RunLock::HeldSince(out_, Holder::kChief), std::nullopt);
+  EXPECT_EQ(RunLock::HeldSince(out_, Holder::kChief).value(), std::nullopt);
+}
+
+TEST_F(RunLockTest, AFileThatCannotBeSeenMayBeHeld) {
+  const absl::StatusOr<RunLock> held = RunLock::Acquire(out_, Holder::kChief);
+  ASSERT_TRUE(held.ok()) << held.status();
+  for (const int error : {EIO, ESTALE}) {
+    RunWithFailingCall(SYS_newfstatat, error, [this] {
+      const absl::Status status = RunLock::HeldSince(out_, Holder::kChief).status();
+      EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    });
+  }
+  RunWithFailingCall(SYS_newfstatat, EACCES, [this] {
+    const absl::Status status = RunLock::HeldSince(out_, Holder::kChief).status();
+    EXPECT_TRUE(absl::IsPermissionDenied(status)) << status;
+  });
 }
 
 TEST_F(RunLockTest, AFileSystemThatFailsMayRecover) {
