@@ -14,6 +14,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
+#include "base/passing_errors.h"
+
 namespace shoal {
 namespace {
 
@@ -21,6 +23,18 @@ namespace {
 constexpr char kShell[] = "/bin/sh";
 constexpr char kShownName[] = "shoal-guard";
 constexpr char kScript[] = "read -r line; kill -KILL 0";
+
+// Returns the status of a guard that the system does not start, with `error`.
+absl::Status CannotStart(int error) {
+  const std::string text =
+      absl::StrCat("program: its guard ", kShell, " cannot be started: ", std::strerror(error));
+  if (IsPassingError(error)) return absl::UnavailableError(text);
+  return absl::Status(
+      error == ENOENT                       ? absl::StatusCode::kNotFound
+      : error == EACCES || error == ENOEXEC ? absl::StatusCode::kPermissionDenied
+                                            : absl::StatusCode::kFailedPrecondition,
+      absl::StrCat(text, "; a worker needs a shell to end its program: install ", kShell));
+}
 
 absl::StatusOr<pid_t> SpawnGuard(int life) {
   posix_spawn_file_actions_t actions;
@@ -45,8 +59,7 @@ absl::StatusOr<pid_t> SpawnGuard(int life) {
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (error == 0) return pid;
-  return absl::UnavailableError(
-      absl::StrCat("program: its guard ", kShell, " cannot be started: ", std::strerror(error)));
+  return CannotStart(error);
 }
 
 }  // namespace

@@ -18,6 +18,8 @@ namespace shoal {
 // its number. Not thread-safe.
 class ProcessGroup {
  public:
+  // Starts the guard. Returns UNAVAILABLE if the system lacks something now (passing_errors.h), and
+  // a permanent error if there is no shell or it may not be executed.
   static absl::StatusOr<std::unique_ptr<ProcessGroup>> Start();
   // Kills the processes of the group.
   ~ProcessGroup() { Kill(); }

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -60,6 +61,24 @@ TEST_F(ProgramProcessTest, AnErrorThatAnotherStartDoesNotMendIsPermanent) {
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("; name another one")));
   EXPECT_THAT(Start({"/etc/passwd"}),
               StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("; name another one")));
+}
+
+TEST_F(ProgramProcessTest, AMissingShellForItsGuardIsPermanent) {
+  const std::pair<int, absl::StatusCode> codes[] = {
+      {ENOENT, absl::StatusCode::kNotFound},
+      {EACCES, absl::StatusCode::kPermissionDenied},
+      {ENOEXEC, absl::StatusCode::kPermissionDenied},
+      {ELOOP, absl::StatusCode::kFailedPrecondition},
+  };
+  for (const auto& [error, code] : codes) {
+    RunWithFailingCall(SYS_execve, error, [this, code = code] {
+      EXPECT_THAT(Start({"/bin/true"}),
+                  StatusIs(code, HasSubstr("its guard /bin/sh cannot be started: ")));
+    });
+  }
+  RunWithFailingCall(SYS_execve, EIO, [this] {
+    EXPECT_THAT(Start({"/bin/true"}), StatusIs(absl::StatusCode::kUnavailable));
+  });
 }
 
 TEST_F(ProgramProcessTest, AProgramThatIsBeingWrittenIsNotThereNow) {
