@@ -258,13 +258,14 @@ void RunRecorder::WriteLine(const StepMetrics& metrics) {
 void RunRecorder::WriteWaitingLines() { SetMetricsFailure(metrics_file_->Flush()); }
 
 void RunRecorder::SetMetricsFailure(const absl::Status& status) {
+  const std::string why(status.message());
   MutexLock lock(&mutex_);
   if (!status.ok() && metrics_failure_.empty()) {
     LOG(ERROR) << "metrics.jsonl: " << status << "; its lines wait until there is room";
-    history_.AddEvent(MetricsWarning(status.ToString()), /*is_trouble=*/true);
-    if (options_.progress != nullptr) options_.progress->Print(MetricsWarning(status.ToString()));
+    history_.AddEvent(MetricsWarning(why), /*is_trouble=*/true);
+    if (options_.progress != nullptr) options_.progress->Print(MetricsWarning(why));
   }
-  metrics_failure_ = status.ok() ? "" : status.ToString();
+  metrics_failure_ = why;
 }
 
 void RunRecorder::WriteEvents(const StepMetrics& metrics) {
