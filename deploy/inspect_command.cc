@@ -22,26 +22,25 @@
 #include "runtime/config/flags.h"
 #include "runtime/config/rule.h"
 #include "runtime/process/exit_code.h"
+#include "worker/replica/trained_variables.h"
 
 namespace shoal {
 namespace {
 
+std::string CheckpointsOf(const std::string& run_directory) {
+  return JoinPath(run_directory, "checkpoints");
+}
+
 // Returns the names of the checkpoints, newest first. Does not create a directory.
 absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(FileSystem* file_system,
-                                                            const std::string& root) {
+                                                            const std::string& run_directory) {
+  const std::string root = CheckpointsOf(run_directory);
   ASSIGN_OR_RETURN(const std::optional<FileInfo> found, FindFile(*file_system, root));
-  if (!found.has_value()) {
-    return absl::NotFoundError(
-        absl::StrCat("--out: there is no ", root, "; name the directory of a run"));
-  }
+  if (!found.has_value()) return NoCheckpointIn(*file_system, run_directory);
   ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointDirectory> directory,
                    CheckpointDirectory::Open(*file_system, root));
   ASSIGN_OR_RETURN(std::vector<CheckpointName> names, directory->List());
-  if (names.empty()) {
-    return absl::NotFoundError(absl::StrCat(
-        "--out: ", root,
-        " holds no checkpoint yet; wait for the run's first one, or name another run"));
-  }
+  if (names.empty()) return NoCheckpointIn(*file_system, run_directory);
   return names;
 }
 
@@ -112,8 +111,10 @@ absl::Status AppendCheckpoint(Checkpoint& checkpoint, std::string* text) {
   return absl::OkStatus();
 }
 
-bool StillExists(FileSystem* file_system, const std::string& root, const CheckpointName& name) {
-  const absl::StatusOr<std::vector<CheckpointName>> names = ListCheckpoints(file_system, root);
+bool StillExists(FileSystem* file_system, const std::string& run_directory,
+                 const CheckpointName& name) {
+  const absl::StatusOr<std::vector<CheckpointName>> names =
+      ListCheckpoints(file_system, run_directory);
   return !names.ok() ||
          std::any_of(names->begin(), names->end(), [&name](const CheckpointName& other) {
            return other.ToString() == name.ToString();
@@ -124,8 +125,8 @@ bool StillExists(FileSystem* file_system, const std::string& root, const Checkpo
 
 absl::StatusOr<RunReport> InspectRun(FileSystem* file_system, const std::string& run_directory,
                                      std::optional<uint64_t> step) {
-  const std::string root = absl::StrCat(run_directory, "/checkpoints");
-  ASSIGN_OR_RETURN(std::vector<CheckpointName> names, ListCheckpoints(file_system, root));
+  const std::string root = CheckpointsOf(run_directory);
+  ASSIGN_OR_RETURN(std::vector<CheckpointName> names, ListCheckpoints(file_system, run_directory));
   if (step.has_value()) {
     ASSIGN_OR_RETURN(const CheckpointName chosen, Choose(names, *step));
     names = {chosen};
@@ -136,7 +137,7 @@ absl::StatusOr<RunReport> InspectRun(FileSystem* file_system, const std::string&
     absl::StatusOr<std::unique_ptr<Checkpoint>> checkpoint = Checkpoint::Open(
         *file_system, absl::StrCat(root, "/", name.ToString()), Checkpoint::Verify::kEverything);
     // A running training removes its oldest checkpoints.
-    if (!checkpoint.ok() && !StillExists(file_system, root, name)) continue;
+    if (!checkpoint.ok() && !StillExists(file_system, run_directory, name)) continue;
     const bool is_newest = checkpoint.ok() && described == nullptr;
     absl::StrAppend(&report.text, is_newest ? "* " : "  ", name.ToString());
     if (!checkpoint.ok()) {

@@ -110,9 +110,20 @@ TEST(InspectRunTest, CheckpointsThatTheRunRemovesMeanwhileAreNotDamaged) {
 }
 
 TEST_F(InspectCommandTest, BadDirectoriesAreNamedAndNotMade) {
-  EXPECT_THAT(InspectRun(file_system_.get(), out_ + "/none", std::nullopt),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("--out: there is no ")));
-  EXPECT_FALSE(file_system_->GetInfo(out_ + "/none").ok());
+  const auto error_of = [this](const std::string& path) {
+    return std::string(InspectRun(file_system_.get(), path, std::nullopt).status().message());
+  };
+  const std::string none = out_ + "/none", file = out_ + "/file", empty = out_ + "/empty";
+  EXPECT_EQ(error_of(none), "--out: there is no " + none + "; name the directory of a run");
+  EXPECT_FALSE(file_system_->GetInfo(none).ok());
+  ASSERT_OK(WriteAtomically(*file_system_, file, ""));
+  EXPECT_EQ(error_of(file), "--out: " + file + " is not a directory; name the directory of a run");
+  ASSERT_OK(file_system_->MakeDirectory(empty));
+  EXPECT_EQ(error_of(empty), "--out: " + empty +
+                                 " holds no run: it has no run.textproto; name the directory of a "
+                                 "run");
+  ASSERT_OK(WriteAtomically(*file_system_, empty + "/run.textproto", ""));
+  EXPECT_THAT(error_of(empty), HasSubstr("the run in " + empty + " has no checkpoint yet; wait"));
   EXPECT_EQ(InspectMain({"--out=" + out_}), 0);
   EXPECT_EQ(InspectMain({"--out=" + out_ + "/none"}), 78);
   EXPECT_EQ(InspectMain({}), 64);

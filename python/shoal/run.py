@@ -42,6 +42,7 @@ def launch(
     process is killed, and the same launch with the same `out` continues it.
     progress: show a bar while the run trains; None: in a notebook only.
     """
+    _check_is_path("program", os.fspath(program))
     if not os.path.isfile(program):
         raise ProgramError(f"there is no program {program}")
     for name, value, low in (("ps", ps, 0), ("workers", workers, 1)):
@@ -63,7 +64,12 @@ def launch(
 
 
 def _check_is_path(name: str, path: str) -> None:
-    """Refuses "s3://bucket/run" and the like, in the words of the command `shoal` (runtime/config/path_check.cc)."""
+    """Refuses "s3://bucket/run", "~/run" and the like, as the command `shoal` does (runtime/config/path_check.cc)."""
+    if path == "~" or path.startswith("~/"):
+        raise ProgramError(
+            f'{name}: "{path}" begins with ~, which only a shell replaces; give the whole path: '
+            f'os.path.expanduser("{path}")'
+        )
     scheme, found, _ = path.partition("://")
     if found and "/" not in scheme:
         raise ProgramError(
@@ -94,9 +100,12 @@ class Run:
     """The run in a directory, under way or over."""
 
     def __init__(self, directory: Union[str, os.PathLike[str]]) -> None:
-        if not os.path.isdir(directory):
-            raise MissingError(f"there is no directory of a run: {directory}")
-        self.directory = os.path.abspath(directory)
+        path = os.fspath(directory)
+        _check_is_path("directory", path)
+        if not os.path.isdir(path):
+            what = f"{path} is not a directory" if os.path.exists(path) else f"there is no directory {path}"
+            raise MissingError(f"{what}; name a run's directory")
+        self.directory = os.path.abspath(path)
         self._process: Optional[subprocess.Popen[bytes]] = None
         self._follower: Optional[threading.Thread] = None
         self._was_seen = False  # `shoal status` has found the run.
@@ -232,6 +241,7 @@ class Run:
             return self.last_model_file()
         names = [name for name in self._checkpoints() if os.path.exists(self._model_file_of(name))]
         if not names:
+            self._check_holds_a_run()
             reason = "a checkpoint makes one: run.checkpoint()"
             if summary and summary.get("checkpoint") is None:
                 reason = "summary.json says that the run ended without a checkpoint, and why"
@@ -242,6 +252,7 @@ class Run:
         """Returns the path of the model.safetensors of the newest checkpoint. Raises MissingError if it has none."""
         name = self._last_checkpoint()
         if not name:
+            self._check_holds_a_run()
             raise MissingError(f"the run in {self.directory} has no checkpoint")
         path = self._model_file_of(name)
         if not os.path.exists(path):
@@ -250,6 +261,11 @@ class Run:
                 f"why); make it: shoal export {shlex.quote(self.directory)} --model_file={shlex.quote(path)}"
             )
         return path
+
+    def _check_holds_a_run(self) -> None:
+        """Raises MissingError in the words of the command `shoal` if no run was ever started in the directory."""
+        if self._process is None and not os.path.exists(os.path.join(self.directory, "run.textproto")):
+            raise MissingError(f"{self.directory} holds no run: it has no run.textproto; name a run's directory")
 
     def _checkpoints(self) -> list[str]:
         """Returns the names of the directories of checkpoints, also of incomplete ones, older ones first."""
@@ -304,6 +320,8 @@ class Run:
         done = subprocess.run(line, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             reason = done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}"
+            begin = f"shoal {name}: "  # The command begins its own errors with it.
+            reason = reason[len(begin) :] if reason.startswith(begin) else reason
             raise CommandError(f"shoal {name} {self.directory}: {reason}")
         return done.stdout
 

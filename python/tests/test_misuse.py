@@ -161,7 +161,18 @@ MISUSE = {
     "no such program": (">>> shoal.launch('nothing.py')", "there is no program nothing.py"),
     "half a worker": (">>> shoal.launch(__file__, workers=0.5)", "workers is 0.5; it must be a whole number from 1"),
     "arguments as text": (">>> shoal.launch(__file__, args='--size=10')", "args and flags must be lists of strings"),
-    "no such run": (">>> shoal.Run('/nowhere/run')", "there is no directory of a run: /nowhere/run"),
+    "no such run": (">>> shoal.Run('/nowhere/run')", "there is no directory /nowhere/run; name a run's directory"),
+    "a file as a run": (">>> shoal.Run('/dev/null')", "/dev/null is not a directory; name a run's directory"),
+    "storage elsewhere as a run": (
+        ">>> shoal.Run('s3://bucket/run')",
+        'directory: "s3://bucket/run" is not a path of this machine; mount the storage that s3:// names, and give the '
+        "directory where it is mounted",
+    ),
+    "a home that no shell has replaced": (
+        ">>> shoal.Run('~/run')",
+        'directory: "~/run" begins with ~, which only a shell replaces; give the whole path: '
+        'os.path.expanduser("~/run")',
+    ),
 }
 
 

@@ -27,7 +27,7 @@ elif name == "status":
 elif name == "checkpoint":
     print(args[0] + "/checkpoints/ckpt-3")
 else:
-    print("the run is over", file=sys.stderr)
+    print(f"shoal {{name}}: the run is over", file=sys.stderr)
     sys.exit(78)
 """
 
@@ -89,7 +89,7 @@ def test_a_run_is_controlled_by_the_command(command, tmp_path):
     run = shoal.Run(str(tmp_path))
     assert run.status() == {"phase": "over", "directory": str(tmp_path), "flags": ["--json"]}
     assert run.checkpoint() == f"{tmp_path}/checkpoints/ckpt-3"
-    with pytest.raises(shoal.CommandError, match=f"shoal stop {tmp_path}: the run is over"):
+    with pytest.raises(shoal.CommandError, match=f"^shoal stop {tmp_path}: the run is over$"):
         run.stop()
     with pytest.raises(shoal.CommandError, match="failed"):
         run.wait()  # over, and without a summary
@@ -123,7 +123,19 @@ def test_metrics_are_columns(tmp_path):
     np.testing.assert_array_equal(metrics["eval_loss"], [np.nan, 1.0])
 
 
+def test_a_directory_of_another_program_holds_no_run(tmp_path):
+    (tmp_path / "checkpoint-100").mkdir()
+    (tmp_path / "model.pt").touch()
+    run = shoal.Run(tmp_path)
+    for ask in (run.model_file, run.last_model_file):
+        with pytest.raises(
+            shoal.MissingError, match=f"{tmp_path} holds no run: it has no run.textproto; name a run's directory"
+        ):
+            ask()
+
+
 def test_the_newest_model_file_is_found(tmp_path):
+    (tmp_path / "run.textproto").touch()
     run = shoal.Run(str(tmp_path))
     with pytest.raises(shoal.ProgramError, match="has no model.safetensors; a checkpoint makes one"):
         run.model_file()
@@ -139,6 +151,7 @@ def test_the_newest_model_file_is_found(tmp_path):
 
 
 def test_an_older_model_is_not_that_of_a_run_that_is_over(tmp_path):
+    (tmp_path / "run.textproto").touch()
     run = shoal.Run(str(tmp_path))
     with pytest.raises(shoal.ProgramError, match="has no checkpoint"):
         run.last_model_file()

@@ -185,6 +185,15 @@ TEST(FlagsTest, UrlsAreNotPaths) {
   EXPECT_EQ(Parsed(kScopeTrain, {"--out=a/b://c"}).run.out(), "a/b://c");
 }
 
+TEST(FlagsTest, ATildeThatNoShellHasReplacedIsRefused) {
+  EXPECT_EQ(Error({"--out=~/runs/a"}),
+            "out: \"~/runs/a\" begins with ~, which only a shell replaces, and not behind \"=\"; "
+            "give the whole path");
+  EXPECT_THAT(Error({"~"}, kScopeUse), HasSubstr("argument: \"~\" begins with ~"));
+  EXPECT_EQ(Parsed(kScopeTrain, {"--out=a/~/b"}).run.out(), "a/~/b");
+  EXPECT_EQ(Parsed(kScopeTrain, {"--out=~1"}).run.out(), "~1");
+}
+
 TEST(FlagsTest, SetWithTheNameOfAFlagNamesTheFlag) {
   EXPECT_EQ(Error({"--set=num_replicas=3"}),
             "--set num_replicas: is a flag, no field of the run file; did you mean "

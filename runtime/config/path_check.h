@@ -7,9 +7,9 @@
 
 namespace shoal {
 
-// Refuses "s3://bucket/run" and the like, which would become a directory of that name here. `name`
-// is the field or flag that has the path, and begins the error. The Python package has the same
-// check and the same words (python/shoal/run.py).
+// Refuses "s3://bucket/run", "~/run" and the like, which would become a directory of that name
+// here. `name` is the field or flag that has the path, and begins the error. The Python package has
+// the same check (python/shoal/run.py).
 absl::Status CheckIsPath(absl::string_view name, absl::string_view path);
 
 }  // namespace shoal

@@ -24,14 +24,15 @@ absl::Status CheckIsRun(const FileSystem& files, const std::string& directory) {
                    FindFile(files, JoinPath(directory, "run.textproto")));
   if (run.has_value()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::optional<FileInfo> found, FindFile(files, directory));
-  const std::string what = found.has_value()
+  const std::string what = !found.has_value() ? absl::StrCat("there is no ", directory)
+                           : found->is_directory
                                ? absl::StrCat(directory, " holds no run: it has no run.textproto")
-                               : absl::StrCat("there is no ", directory);
+                               : absl::StrCat(directory, " is not a directory");
   return absl::NotFoundError(absl::StrCat("--out: ", what, "; name the directory of a run"));
 }
 
 // Returns the error that names a run without a checkpoint.
-absl::Status NoCheckpointIn(const FileSystem& files, const std::string& run_directory) {
+absl::Status RunWithoutCheckpoint(const FileSystem& files, const std::string& run_directory) {
   ASSIGN_OR_RETURN(const std::optional<FileInfo> summary,
                    FindFile(files, JoinPath(run_directory, "summary.json")));
   return absl::NotFoundError(absl::StrCat(
@@ -49,6 +50,11 @@ absl::StatusOr<v1::RunConfig> LoadRunFrom(const std::string& directory) {
 }
 
 }  // namespace
+
+absl::Status NoCheckpointIn(const FileSystem& files, const std::string& run_directory) {
+  RETURN_IF_ERROR(CheckIsRun(files, run_directory));
+  return RunWithoutCheckpoint(files, run_directory);
+}
 
 absl::StatusOr<v1::RunConfig> FindFinishedRun(const CommandLine& line) {
   if (line.run.out().empty()) {
@@ -84,10 +90,7 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> OpenCheckpoint(FileSystem* file_syst
                                                            std::optional<uint64_t> step) {
   const std::string root = absl::StrCat(run_directory, "/checkpoints");
   ASSIGN_OR_RETURN(const std::optional<FileInfo> found, FindFile(*file_system, root));
-  if (!found.has_value()) {
-    RETURN_IF_ERROR(CheckIsRun(*file_system, run_directory));
-    return NoCheckpointIn(*file_system, run_directory);
-  }
+  if (!found.has_value()) return NoCheckpointIn(*file_system, run_directory);
   ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointDirectory> directory,
                    CheckpointDirectory::Open(*file_system, root));
   if (!step.has_value()) {
@@ -95,7 +98,7 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> OpenCheckpoint(FileSystem* file_syst
     absl::StatusOr<std::unique_ptr<Checkpoint>> newest =
         directory->OpenLatestValid(Checkpoint::Verify::kIndex, &rejected);
     if (absl::IsNotFound(newest.status())) {
-      return NoCheckpointIn(*file_system, run_directory);
+      return RunWithoutCheckpoint(*file_system, run_directory);
     }
     if (newest.ok()) {
       for (const std::string& reason : rejected) std::fprintf(stderr, "%s\n", reason.c_str());

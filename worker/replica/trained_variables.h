@@ -29,6 +29,10 @@ absl::StatusOr<v1::RunConfig> FindFinishedRun(const CommandLine& line);
 // can then neither predict nor evaluate.
 absl::Status CheckNotInComputeProgram(const v1::RunConfig& run);
 
+// Returns NotFound with the reason why the directory has no checkpoints: there is no run, or it has
+// made none; or UNAVAILABLE if nobody can see that now.
+absl::Status NoCheckpointIn(const FileSystem& files, const std::string& run_directory);
+
 // Opens the newest valid checkpoint in the run's directory, or the one of `step`. Returns NotFound
 // if there is none.
 absl::StatusOr<std::unique_ptr<Checkpoint>> OpenCheckpoint(FileSystem* file_system,

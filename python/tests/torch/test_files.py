@@ -44,7 +44,7 @@ def test_models_behind_the_loop_have_the_values_of_the_run_or_a_warning_says_tha
     result = model()
     models = named_models(result)
     assert "the values of this worker's last batch" in take_result(models, str(tmp_path))
-    assert "there is no directory of a run: /runs/none" in take_result(models, "/runs/none")
+    assert "there is no directory /runs/none" in take_result(models, "/runs/none")
     write(checkpoint / "model.safetensors", arrays)
     assert take_result(models, str(tmp_path)) == ""
     np.testing.assert_array_equal(result[0].weight.detach().numpy(), arrays["0.weight"])
