@@ -99,8 +99,8 @@ class Table {
   void Print() {
     size_t keys = 0;
     for (const std::vector<uint64_t>& batch : batches_) keys += batch.size();
-    std::printf("%-44s %8.1f %8.1f %8.1f %14zu\n", name_.c_str(), Median(&read_),
-                Median(&pushed_), Median(&updated_), keys / batches_.size());
+    std::printf("%-44s %8.1f %8.1f %8.1f %14zu\n", name_.c_str(), Median(&read_), Median(&pushed_),
+                Median(&updated_), keys / batches_.size());
   }
 
  private:
