@@ -205,17 +205,32 @@ def a_tfjob_whose_readiness_asks_for_its_peers_never_trains(test):
         assert not any(pod.is_named for w in running.workloads.values() for pod in w.pods.values() if w.group), logs
 
 
-def a_worker_on_another_processor_is_given_up_alone(test):
-    with test.cluster("mixed", *FLAGS) as running:
+def a_worker_with_another_run_file_is_given_up_alone(test):
+    with test.cluster("other_run", *FLAGS) as running:
         output, worker = Output(running), running.workloads["shoal-worker"]
         wait_for_step(running, output, 50)
-        worker.variables["ONEDNN_MAX_CPU_ISA"] = lambda index: "SSE41"
+        worker.template["spec"]["containers"][0]["args"].append("--set=data.evaluation_block=333")
         running.may_fail.add("shoal-worker")
         running.kill("shoal-worker-1")
         running.wait_done(240)
         assert worker.outcome == "FailedIndexes" and worker.failed_indices == {1}, running.exits
         assert sorted(e for e in running.exits if e[1]) == [("shoal-worker-1", 78), ("shoal-worker-1", 137)], running.exits
-        assert "--allow_mixed_compute" in running.logs["shoal-worker-1"], running.logs["shoal-worker-1"]
+        assert "give all tasks the same --run" in running.logs["shoal-worker-1"], running.logs["shoal-worker-1"]
+        assert output.digest() == test.digest, "not the bytes of the undisturbed run"
+
+
+def a_worker_that_returns_on_another_processor_is_tried_again(test):
+    refused = ("shoal-worker-1", 138)
+    with test.cluster("mixed", *FLAGS) as running:
+        output, worker = Output(running), running.workloads["shoal-worker"]
+        wait_for_step(running, output, 50)
+        worker.variables["ONEDNN_MAX_CPU_ISA"] = lambda index: "SSE41"
+        running.kill("shoal-worker-1")
+        running.wait(lambda: "--allow_mixed_compute" in running.logs.get("shoal-worker-1", ""), 60, "a refused worker")
+        worker.variables.clear()  # Its next pod is on a node like the others'.
+        running.wait_done(240)
+        assert worker.outcome == COMPLETE, running.exits
+        assert {e for e in running.exits if e[1]} == {refused, ("shoal-worker-1", 137)}, running.exits
         assert output.digest() == test.digest, "not the bytes of the undisturbed run"
 
 
@@ -282,8 +297,8 @@ def main():
              killed_pods_come_back_and_the_bytes_are_the_same, a_lost_chief_resumes_from_its_checkpoint,
              stop_and_resume_give_the_same_bytes, mutual_tls_gives_the_same_bytes,
              a_jobset_gives_the_same_bytes, a_tfjob_gives_the_same_bytes,
-             a_tfjob_whose_readiness_asks_for_its_peers_never_trains, a_worker_on_another_processor_is_given_up_alone,
-             a_program_of_ones_own_trains]
+             a_tfjob_whose_readiness_asks_for_its_peers_never_trains, a_worker_with_another_run_file_is_given_up_alone,
+             a_worker_that_returns_on_another_processor_is_tried_again, a_program_of_ones_own_trains]
     failed = 0
     with Containers() as containers:
         shared = Test(containers)
