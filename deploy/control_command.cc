@@ -115,8 +115,8 @@ absl::Status CheckNoPath(const std::string& given) {
                                    : absl::StrCat("there is no directory ", given, "; ", remedy));
   }
   if (absl::StrContains(given, ":") || given.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("there is no directory ", given,
-                                                 ", and as an address it has no port; ", remedy));
+  return absl::NotFoundError(absl::StrCat("there is no directory ", given,
+                                          ", and as an address it has no port; ", remedy));
 }
 
 // Calls `use` with the chief at the address, or with that of the run in the directory.

@@ -124,7 +124,7 @@ def flag_cases():
         ([*train, "--variables=gpu"], FLAGS, "variables: \"gpu\" must be cpu, first_device or mirrored"),
         ([*train, "--variables=mirrored"], FLAGS, "variables: is mirrored, but num_ps_tasks is 2"),
         (["status"], FLAGS, "ADDRESS|DIR: is missing"),
-        (["stop", "nowhere"], FLAGS, "shoal stop: there is no directory nowhere, and as an address it has no port"),
+        (["stop", "nowhere"], CONFIG, "shoal stop: there is no directory nowhere, and as an address it has no port"),
         (["checkpoint", "a:1", "b:2"], FLAGS, "ADDRESS|DIR: is given more than once"),
         (["status", "/etc"], CONFIG, "shoal status: /etc holds no run: it has no cluster.textproto; name"),
         (["status", "/nowhere"], CONFIG, "shoal status: there is no directory /nowhere; name a run's directory"),
