@@ -66,5 +66,17 @@ TEST_F(PreflightCheckTest, ARunThatMustResumeAndCannotBeSeenNowIsNotMissing) {
   EXPECT_THAT(Check(), StatusIs(absl::StatusCode::kUnavailable));
 }
 
+TEST_F(PreflightCheckTest, ARunWhoseCheckpointsWereRemovedDoesNotBeginAtStepZero) {
+  ASSERT_OK(disk_.MakeDirectory("run/checkpoints"));
+  ASSERT_OK(WriteAtomically(disk_, "run/checkpoints/LATEST", "ckpt-9-1-0000000000000001\n"));
+  for (const char* resume : {"auto", "must", "never"}) {
+    run_.mutable_checkpoint()->set_resume(resume);
+    EXPECT_THAT(Check(), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                  HasSubstr("run/checkpoints/LATEST: names "
+                                            "ckpt-9-1-0000000000000001, but no checkpoint is")))
+        << resume;
+  }
+}
+
 }  // namespace
 }  // namespace shoal

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "absl/memory/memory.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -129,7 +130,15 @@ absl::StatusOr<std::vector<CheckpointName>> CheckpointDirectory::List() const {
 
 absl::StatusOr<std::unique_ptr<Checkpoint>> CheckpointDirectory::OpenLatestValid(
     Checkpoint::Verify verify, std::vector<std::string>* rejected) {
-  ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, List());
+  ASSIGN_OR_RETURN(std::vector<CheckpointName> names, List());
+  if (names.empty()) {
+    const absl::Status none = NoneIsLeft();
+    // The run's chief may have published its first checkpoint meanwhile.
+    if (absl::IsFailedPrecondition(none)) {
+      ASSIGN_OR_RETURN(names, List());
+    }
+    if (names.empty()) return none;
+  }
   for (const CheckpointName& name : names) {
     const std::string path = GetPath(name.ToString());
     auto checkpoint = Checkpoint::Open(file_system_, path, verify);
@@ -138,12 +147,24 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> CheckpointDirectory::OpenLatestValid
     absl::ConsumePrefix(&why, absl::StrCat(path, "/"));
     rejected->push_back(absl::StrCat("checkpoint ", name.ToString(), " is not used: ", why));
   }
-  if (names.empty()) {
-    return absl::NotFoundError(absl::StrCat(root_, " has no checkpoint"));
-  }
   return absl::DataLossError(
       absl::StrCat(root_, " has no valid checkpoint: ", absl::StrJoin(*rejected, "; "),
                    "; bring back a good copy, or start anew with another --out"));
+}
+
+// LATEST is written after a manifest is durable, and removed before the last manifest is removed on
+// purpose. So after any crash a checkpoint that it names exists, or a newer one.
+absl::Status CheckpointDirectory::NoneIsLeft() const {
+  const std::string path = GetPath(kLatestFile);
+  const absl::StatusOr<std::string> latest = ReadFile(file_system_, path);
+  if (absl::IsNotFound(latest.status())) {
+    return absl::NotFoundError(absl::StrCat(root_, " has no checkpoint"));
+  }
+  RETURN_IF_ERROR(latest.status());
+  return absl::FailedPreconditionError(absl::StrCat(
+      path, ": names ", absl::StripAsciiWhitespace(*latest),
+      ", but no checkpoint is there any more; bring it back, or start anew with another --out (or "
+      "here, which removes the steps in metrics.jsonl, once you have removed LATEST)"));
 }
 
 absl::StatusOr<std::unique_ptr<Checkpoint>> CheckpointDirectory::OpenIfValid(
@@ -169,11 +190,22 @@ absl::Status CheckpointDirectory::RemoveVoid() {
     }
     void_above_.reset();
   }
+  if (!void_.empty()) RETURN_IF_ERROR(RemoveVoidLatest());
   while (!void_.empty()) {
     RETURN_IF_ERROR(RemoveManifest(*void_.begin()));
     void_.erase(void_.begin());
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckpointDirectory::RemoveVoidLatest() {
+  ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, List());
+  for (const CheckpointName& name : names) {
+    if (void_.count(name) == 0) return absl::OkStatus();
+  }
+  const absl::Status removed = file_system_.Remove(GetPath(kLatestFile));
+  if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
+  return file_system_.SyncDirectory(root_);
 }
 
 absl::Status CheckpointDirectory::Prune(int keep) {

@@ -63,8 +63,9 @@ class CheckpointDirectory {
   absl::Status Publish(const CheckpointName& name, const v1::Manifest& manifest);
 
   // Deletes the checkpoints of later steps durably: they do not exist any more even after a crash.
-  // After an error some of them may remain; Publish and Prune then delete them first, and fail if
-  // they cannot. If `may_discard` is not null, it is called before anything is deleted; if it
+  // If no checkpoint remains, deletes LATEST before them, so that they do not count as lost. After
+  // an error some of them may remain; Publish and Prune then delete them first, and fail if they
+  // cannot. If `may_discard` is not null, it is called before anything is deleted; if it
   // returns an error, Publish and Prune delete these checkpoints later.
   absl::Status DiscardAbove(uint64_t step,
                             const std::function<absl::Status()>& may_discard = nullptr);
@@ -76,9 +77,10 @@ class CheckpointDirectory {
   absl::StatusOr<std::vector<CheckpointName>> List() const;
 
   // Opens the newest undamaged checkpoint. Adds to `rejected` a line, with the reason, for each
-  // newer damaged one, which the caller must log. Returns NotFound if there is no checkpoint,
-  // DataLoss if all are damaged, and the error itself (Unavailable, say) if a newer one cannot be
-  // read now: an older one must not take its place, since the steps between them would be lost.
+  // newer damaged one, which the caller must log. Returns NotFound if there was never a checkpoint,
+  // FailedPrecondition if LATEST names one and none is left, DataLoss if all are damaged, and the
+  // error itself (Unavailable, say) if a newer one cannot be read now: an older one must not take
+  // its place, since the steps between them would be lost.
   absl::StatusOr<std::unique_ptr<Checkpoint>> OpenLatestValid(Checkpoint::Verify verify,
                                                               std::vector<std::string>* rejected);
 
@@ -98,6 +100,11 @@ class CheckpointDirectory {
   absl::StatusOr<std::vector<CheckpointName>> AllNames() const;
   // Opens a checkpoint. Returns null if it is damaged.
   absl::StatusOr<std::unique_ptr<Checkpoint>> OpenIfValid(const CheckpointName& name);
+  // Returns NotFound if LATEST says that there was never a checkpoint, and FailedPrecondition if it
+  // names one, which somebody has removed.
+  absl::Status NoneIsLeft() const;
+  // Removes LATEST durably if all checkpoints are void.
+  absl::Status RemoveVoidLatest();
   // Removes the manifest durably, if it exists.
   absl::Status RemoveManifest(const CheckpointName& name);
   absl::Status RemoveVoid();

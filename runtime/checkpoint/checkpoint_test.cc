@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 
 #include "base/crc32c.h"
+#include "base/disk_journal.h"
 #include "base/faulty_file_system.h"
 #include "base/status_matchers.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
@@ -465,6 +466,39 @@ TEST(CheckpointDirectoryTest, AVoidOneThatSomebodyElseRemovedStopsNothing) {
   disk.faults().StopFailing();
   ASSERT_OK(RemoveTree(disk, checkpoints->GetPath(TestName(Step(2)).ToString())));
   EXPECT_OK(checkpoints->Prune(1));
+}
+
+TEST(CheckpointDirectoryTest, CheckpointsThatSomebodyElseRemovedAreMissed) {
+  FaultyFileSystem disk;
+  for (uint64_t step : {1, 2}) ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(step)));
+  const auto checkpoints = Directory(disk);
+  std::vector<std::string> rejected;
+  ASSERT_OK(RemoveTree(disk, checkpoints->GetPath(TestName(Step(2)).ToString())));
+  EXPECT_EQ(OpenLatest(disk, &rejected)->manifest().step(), 1u);
+  ASSERT_OK(RemoveTree(disk, checkpoints->GetPath(TestName(Step(1)).ToString())));
+  EXPECT_THAT(checkpoints->OpenLatestValid(kEverything, &rejected),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("checkpoints/LATEST: names ckpt-2-1-")));
+  ASSERT_OK(disk.Remove("checkpoints/LATEST"));
+  EXPECT_THAT(checkpoints->OpenLatestValid(kEverything, &rejected),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("has no checkpoint")));
+}
+
+TEST(CheckpointDirectoryTest, CheckpointsThatARollbackRemovesAreNotMissedAfterAnyPowerCut) {
+  FaultyFileSystem disk;
+  disk.StartJournal();
+  for (uint64_t step : {1, 2}) ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(step)));
+  ASSERT_OK(Directory(disk)->DiscardAbove(0));
+  const DiskJournal& journal = disk.journal();
+  for (size_t at = 0; at <= journal.changes().size(); ++at) {
+    for (uint64_t seed = 0; seed < 30; ++seed) {
+      FaultyFileSystem after(journal.After(at, PowerCut::kReordersAll, seed));
+      std::vector<std::string> rejected;
+      const auto newest = Directory(after)->OpenLatestValid(kEverything, &rejected);
+      EXPECT_TRUE(newest.ok() || absl::IsNotFound(newest.status()))
+          << newest.status() << " after change " << at;
+    }
+  }
 }
 
 TEST(CheckpointDirectoryTest, DamagedOnesDoNotCountAsKept) {

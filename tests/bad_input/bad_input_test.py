@@ -361,6 +361,9 @@ def run_cases(scratch):
         shard.write_bytes(content)
     cases.append(([*damage, "--num_epochs=2"], DATA_ERROR, "shard-"))
     cases.append((["inspect", f"--out={damaged}"], DATA_ERROR, "shard-"))
+    lost = scratch / "lost"
+    shutil.copytree(out, lost, ignore=shutil.ignore_patterns("ckpt-*"))
+    cases.append(([*train[:-1], f"--out={lost}"], CONFIG, f"{lost}/checkpoints/LATEST: names ckpt-"))
     bare = scratch / "bare"
     bare.mkdir()
     shutil.copy(out / "run.textproto", bare)
@@ -482,7 +485,7 @@ def record_of_run(arguments):
     """Returns what a run's directory, if it is one of a run, says of the run, and the examples that are given:
     no refused command may change them."""
     outs = [pathlib.Path(a.split("=", 1)[1]) for a in arguments if a.startswith("--out=")]
-    files = [out / name for out in outs for name in ("run.textproto", "summary.json")]
+    files = [out / name for out in outs for name in ("run.textproto", "summary.json", "metrics.jsonl")]
     files += [pathlib.Path(a.split("=", 1)[1]) for a in arguments if a.startswith("--input=")]
     return {str(path): path.read_bytes() for path in files if path.is_file()}
 

@@ -103,6 +103,12 @@ absl::Status LoopCheckpoints::Restore(OwnedVariables* variables) {
       directory_->OpenLatestValid(Checkpoint::Verify::kEverything, &rejected);
   for (const std::string& line : rejected) LOG(WARNING) << line;
   if (absl::IsNotFound(opened.status())) return absl::OkStatus();
+  if (absl::IsFailedPrecondition(opened.status())) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "LATEST in ", directory_->root(),
+        " names a checkpoint, but none is there any more; bring it back, or name another "
+        "TrainingLoopOptions::checkpoint_directory to start anew"));
+  }
   if (absl::IsDataLoss(opened.status())) {
     return absl::DataLossError(absl::StrCat(
         "all checkpoints in ", directory_->root(), " are damaged (",

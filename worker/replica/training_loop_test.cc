@@ -215,6 +215,14 @@ TEST_F(TrainingLoopTest, DamageOfAllCheckpointsIsAnError) {
               HasSubstr("name another TrainingLoopOptions::checkpoint_directory to start anew"));
 }
 
+TEST_F(TrainingLoopTest, CheckpointsThatWereRemovedAreAnError) {
+  ASSERT_OK(Program(settings_).loop().Train(3).status());
+  ASSERT_OK(RemoveTree(*files_, JoinPath(directory_ + "/checkpoints", Name(3))));
+  const absl::Status status = Program(settings_).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("but none is there any more; bring it"));
+}
+
 TEST_F(TrainingLoopTest, ACheckpointOfOtherSettingsIsRefusedWithTheRemedy) {
   ASSERT_OK(Program(settings_).loop().Train(3).status());
   const auto refused = [&](void (*change)(Settings*)) {
