@@ -113,19 +113,22 @@ absl::Status Launcher::StartAll() {
     if (!page.empty()) options_.progress->Print(PageLine(page));
   }
   link_ = std::make_unique<ChiefLink>(options_.connect(chief_.address));
+  const auto start = [this](Job job) -> absl::Status {
+    for (Task& task : tasks_) {
+      if (task.id.job != job) continue;
+      if (options_.shutdown->requested()) break;
+      RETURN_IF_ERROR(StartTask(&task));
+    }
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(start(Job::kPs));
   for (Task& task : tasks_) {
-    if (task.id.job == Job::kPs) RETURN_IF_ERROR(StartTask(&task));
-  }
-  for (Task& task : tasks_) {
-    if (task.id.job == Job::kPs) RETURN_IF_ERROR(AwaitAddress(&task));
+    if (task.child != nullptr) RETURN_IF_ERROR(AwaitAddress(&task));
   }
   // Before the workers start: with them a short run may end at once, and a summary that is older
   // than the cluster's file counts as that of an earlier start (SummaryIfOver).
   if (!options_.shutdown->requested()) RETURN_IF_ERROR(WriteClusterFile());
-  for (Task& task : tasks_) {
-    if (task.id.job == Job::kWorker) RETURN_IF_ERROR(StartTask(&task));
-  }
-  return absl::OkStatus();
+  return start(Job::kWorker);
 }
 
 absl::Status Launcher::StartTask(Task* task) {

@@ -106,7 +106,7 @@ class Launcher {
  private:
   struct Task {
     TaskId id;
-    std::unique_ptr<Child> child;  // Null: given up.
+    std::unique_ptr<Child> child;  // Null: given up, or not started.
     uint32_t restarts = 0;         // Restarts that count against the limit.
     RestartPauses pauses;
     // When its child is killed, if it has not ended by then.
@@ -131,6 +131,7 @@ class Launcher {
     bool took_part = false;
   };
 
+  // Starts nothing more once a shutdown is requested; Watch then asks the chief for the end.
   absl::Status StartAll();
   absl::Status StartTask(Task* task);
   absl::Status AwaitAddress(Task* task);

@@ -242,7 +242,8 @@ void Launcher::EndPsWithoutPlace() {
   if (phase != v1::RunState::PHASE_PREPARING && phase != v1::RunState::PHASE_TRAINING) return;
   for (Task& task : tasks_) {
     const bool has_time = task.kill_at == absl::InfiniteFuture();
-    if (task.id.job != Job::kPs || task.ended || !has_time || task.child->Poll().has_value()) {
+    if (task.id.job != Job::kPs || task.child == nullptr || task.ended || !has_time ||
+        task.child->Poll().has_value()) {
       continue;
     }
     const uint64_t listed = ListedIncarnation(task, *status);

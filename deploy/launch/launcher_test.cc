@@ -353,6 +353,18 @@ TEST_F(LauncherTest, AStopBeforeAPsReportsItsAddressAlsoMakesACheckpoint) {
   EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(Content("stop"), "asked to stop");
   EXPECT_THAT(printed_, Not(HasSubstr("before the run had started")));
+  EXPECT_EQ(Starts("worker-0"), 0) << "a run that ends starts nothing more";
+}
+
+TEST_F(LauncherTest, AStopWhileTheChiefStartsStartsNoOtherTask) {
+  options_.connect = [this](const std::string&) {  // The chief serves.
+    shutdown_.Request(SIGINT);
+    return NewClient(std::make_unique<TestChief>(directory_));
+  };
+  EXPECT_EQ(Launch("await stop; exit 143").code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(Content("stop"), "Ctrl-C");
+  EXPECT_EQ(Starts("ps-0"), 0);
+  EXPECT_EQ(Starts("worker-0"), 0);
 }
 
 TEST_F(LauncherTest, TasksThatEndAsStoppedBeforeTheChiefAreNotStartedAgain) {

@@ -121,10 +121,12 @@ class LauncherTest : public ::testing::Test {
     return status;
   }
 
-  // Requests a stop once `file` exists. The launcher writes the default, the cluster's file, when
-  // all tasks have started.
-  absl::Status LaunchAndStop(int signal, const std::string& script,
-                             const std::string& file = "cluster.textproto") {
+  // Requests a stop once `file` exists; by default once the last worker has started.
+  absl::Status LaunchAndStop(int signal, const std::string& script, std::string file = "") {
+    if (file.empty()) {
+      const uint32_t workers = options_.run.deployment().num_replicas();
+      file = "worker-" + std::to_string(workers - 1) + ".starts";
+    }
     std::atomic<bool> ended = false;
     std::thread stopper([&] {
       while (!ended && access((directory_ + "/" + file).c_str(), F_OK) != 0) {
