@@ -38,6 +38,13 @@ TEST(RunConfigTest, ErrorsNameFileLineAndField) {
               HasSubstr("a.textproto:2: units: "));
   EXPECT_THAT(ParseError("batch_size: 1\nbatch_size: 2"), HasSubstr("a.textproto:2: "));
   EXPECT_THAT(ParseError("model { name: \"mlp\""), HasSubstr("a.textproto:1: "));
+  EXPECT_THAT(
+      ParseError("optimizer {\n  sgd {}\n  adam {}\n}"),
+      HasSubstr("a.textproto:3: sgd and adam are both given, but an optimizer has one rule; "
+                "keep one of them"));
+  EXPECT_THAT(ParseError("model { layer { flatten {} dense { units: 3 } } }"),
+              HasSubstr("a.textproto:1: flatten and dense are both given, but only one of them may "
+                        "be; keep one of them"));
   EXPECT_THAT(ParseError("data { format: XML }"), HasSubstr("format"));
 }
 

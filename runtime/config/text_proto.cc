@@ -40,6 +40,17 @@ std::string ErrorAt(absl::string_view source, int line, absl::string_view what) 
   return absl::StrCat(source, line >= 0 ? absl::StrCat(":", line + 1) : "", ": ", what);
 }
 
+// Returns what is wrong if the parser's error is about two fields of which a message may have one,
+// such as: Field "adam" is specified along with field "sgd", another member of oneof "rule".
+// Returns "" for another error.
+std::string DescribeTwoOfOneof(absl::string_view error) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(error, '"');
+  if (parts.size() != 7 || parts[2] != " is specified along with field ") return "";
+  return absl::StrCat(parts[3], " and ", parts[1], " are both given, but ",
+                      parts[5] == "rule" ? "an optimizer has one rule" : "only one of them may be",
+                      "; keep one of them");
+}
+
 // Keeps the first error; those after it are mostly consequences.
 class FirstError : public google::protobuf::io::ErrorCollector {
  public:
@@ -49,7 +60,11 @@ class FirstError : public google::protobuf::io::ErrorCollector {
   void AddError(int line, google::protobuf::io::ColumnNumber column,
                 const std::string& message) override {
     if (!error_.empty()) return;
-    std::string what;
+    std::string what = DescribeTwoOfOneof(message);
+    if (!what.empty()) {
+      error_ = ErrorAt(source_, has_lines_ ? line : -1, what);
+      return;
+    }
     if (line >= 0 && static_cast<size_t>(line) < lines_.size()) {
       const std::string field = FieldBefore(lines_[line], column);
       if (!field.empty()) absl::StrAppend(&what, field, ": ");
