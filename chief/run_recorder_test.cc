@@ -190,12 +190,12 @@ TEST_F(RunRecorderTest, EachMetricThatIsNotFiniteIsNamedInTheSummary) {
 }
 
 TEST_F(RunRecorderTest, ASkippedBatchIsShownWhenItIsSkipped) {
-  SessionNote note{"batch 3 of epoch 0 is skipped: a loss", SessionNote::Kind::kTrouble, false, ""};
+  SessionNote note{"batch 3 of epoch 1 is skipped: a loss", SessionNote::Kind::kTrouble, false, ""};
   recorder_->OnNote(note);
   EXPECT_THAT(printed_, Not(HasSubstr("skipped")));
   note.kind = SessionNote::Kind::kSkip;
   recorder_->OnNote(note);
-  EXPECT_THAT(printed_, HasSubstr("warning: batch 3 of epoch 0 is skipped: a loss\n"));
+  EXPECT_THAT(printed_, HasSubstr("warning: batch 3 of epoch 1 is skipped: a loss\n"));
 }
 
 TEST_F(RunRecorderTest, TheWarningOfOtherInitialValuesNamesTheVariableAsLongAsTheFilesAreThere) {

@@ -173,9 +173,8 @@ absl::Status ParameterShard::CheckExamples(const Access& access, const BatchKey&
   const StepPlan& plan = access.served->store->plan();
   // A batch that is not of the plan is refused by its slices.
   if (!plan.Covers(batch) || plan.ExamplesIn(batch) == examples) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("batch_examples is ", examples, ", but batch ",
-                                                 batch.index, " of epoch ", batch.epoch, " has ",
-                                                 plan.ExamplesIn(batch)));
+  return absl::InvalidArgumentError(absl::StrCat("batch_examples is ", examples, ", but ",
+                                                 ToString(batch), " has ", plan.ExamplesIn(batch)));
 }
 
 void ParameterShard::RunJob(const Access& access, absl::Span<const uint32_t> slices,

@@ -330,7 +330,7 @@ std::string AsyncStepLogic::Activity() const {
     case AsyncAction::kReportBad:
       return "reporting a batch that is not finite";
     case AsyncAction::kCompute:
-      return absl::StrCat("batch ", current_->batch.index, " of epoch ", current_->batch.epoch);
+      return ToString(current_->batch);
     default:
       return view_.training ? "waiting for batches" : "waiting for the run";
   }

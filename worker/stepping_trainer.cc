@@ -390,7 +390,7 @@ void SteppingTrainer::ReportCrash(const BatchKey& batch, uint64_t step, const ab
 }
 
 bool SteppingTrainer::ReportNonFinite(uint64_t lineage, const BatchKey& batch, uint64_t step) {
-  LOG(WARNING) << "batch " << batch.index << " of epoch " << batch.epoch << " is not finite";
+  LOG(WARNING) << ToString(batch) << " is not finite";
   if (options_.metrics != nullptr) options_.metrics->non_finite_batches.Add();
   v1::ReportBadBatchRequest request;
   *request.mutable_identity() = options_.identity();

@@ -312,7 +312,7 @@ absl::Status DataLedger::OnPsReturned(uint32_t ps, absl::Span<const EpochBatches
     const bool is_missing = !IntervalSet::Difference(epoch.finished, applied_in(number)).empty();
     if (is_missing && number < plan_.options().base_epoch) {
       return absl::FailedPreconditionError(absl::StrCat(
-          "ps/", ps, " lacks batches of epoch ", number,
+          "ps/", ps, " lacks batches of epoch ", uint64_t{number} + 1,
           ", which was trained with another batch_size: resume with the previous value; it may "
           "change only at the start of an epoch"));
     }

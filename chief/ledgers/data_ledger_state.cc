@@ -101,7 +101,7 @@ absl::Status DataLedger::CheckPlanFits(const std::map<uint32_t, Epoch>& epochs,
     const bool fits = batches == plan_.batches_per_epoch() && number >= plan_.options().base_epoch;
     if (!fits && !is_new && !is_through) {
       return absl::FailedPreconditionError(absl::StrCat(
-          "the checkpoint is in the middle of epoch ", number, " of ", batches,
+          "the checkpoint is in the middle of epoch ", uint64_t{number} + 1, " of ", batches,
           " batches, but batch_size and num_clones now make ", plan_.batches_per_epoch(),
           ": resume with the previous values; they may change only at the start of an epoch"));
     }

@@ -502,7 +502,7 @@ TEST(DataLedgerTest, AnotherBatchSizeFitsWhereAnEpochStartsOnly) {
   EXPECT_EQ(Caller(&other).Drain(0), 3);
   EXPECT_TRUE(other.is_done());
   // Batches of the epoch before that a ps lacks cannot be computed with the new batches.
-  EXPECT_THAT(other.OnPsReturned(0, {}, 0).message(), HasSubstr("ps/0 lacks batches of epoch 0"));
+  EXPECT_THAT(other.OnPsReturned(0, {}, 0).message(), HasSubstr("ps/0 lacks batches of epoch 1"));
 }
 
 TEST(DataLedgerTest, DamagedStatesAreRefused) {

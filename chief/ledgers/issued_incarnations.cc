@@ -27,8 +27,8 @@ absl::Status IssuedIncarnations::RecordDeath(TaskId task, uint64_t incarnation,
   if (!died_of.has_value()) died_of = batch;
   if (*died_of == batch) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrFormat("died: incarnation %d of %s has died of batch %d of epoch %d already",
-                      incarnation, task.ToString(), died_of->index, died_of->epoch));
+      absl::StrFormat("died: incarnation %d of %s has died of %s already", incarnation,
+                      task.ToString(), ToString(*died_of)));
 }
 
 IssuedIncarnations::Issued* IssuedIncarnations::Find(TaskId task, uint64_t incarnation) {

@@ -39,7 +39,7 @@ TEST(IssuedIncarnationsTest, AnIncarnationDiesOfOneBatchAtMost) {
   EXPECT_TRUE(issued.RecordDeath(kWorker, 5, kBatch).ok()) << "repeated";
   const absl::Status second = issued.RecordDeath(kWorker, 5, BatchKey{1, 3});
   EXPECT_TRUE(absl::IsInvalidArgument(second));
-  EXPECT_THAT(second.message(), HasSubstr("has died of batch 7 of epoch 0 already"));
+  EXPECT_THAT(second.message(), HasSubstr("has died of batch 7 of epoch 1 already"));
   EXPECT_TRUE(absl::IsInvalidArgument(issued.RecordDeath(kWorker, 6, kBatch))) << "not issued";
 }
 

@@ -19,7 +19,7 @@ TEST_F(BadBatchesTest, ABadBatchThatTheRunDoesNotHaveIsRefused) {
   EXPECT_TRUE(session_->ReportBadBatch(now_, report).ok());
   report.mutable_batch()->set_index(8);
   const absl::Status status = session_->ReportBadBatch(now_, report);
-  EXPECT_EQ(status.message(), "batch: this run has no batch 8 of epoch 0 to compute");
+  EXPECT_EQ(status.message(), "batch: this run has no batch 8 of epoch 1 to compute");
   report.mutable_batch()->set_index(1);
   report.mutable_died()->set_job(v1::JOB_PS);
   EXPECT_TRUE(absl::IsInvalidArgument(session_->ReportBadBatch(now_, report)));

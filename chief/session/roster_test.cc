@@ -48,7 +48,7 @@ TEST_F(RosterTest, AWorkerThatHangsInComputingLosesItsPlace) {
   PassTime(5, all_);
   EXPECT_THAT(session_->state().workers(), ElementsAre(1));
   EXPECT_THAT(notes_, Contains(HasSubstr("worker/0 hangs")));
-  EXPECT_THAT(notes_, Contains(HasSubstr("batch 3 of epoch 0 for 2m")));
+  EXPECT_THAT(notes_, Contains(HasSubstr("batch 3 of epoch 1 for 2m")));
   EXPECT_TRUE(absl::IsAborted(Beat(v1::JOB_WORKER, 0)));
   Register(v1::JOB_WORKER, 0, "again");
   EXPECT_THAT(session_->state().workers(), ElementsAre(0, 1));

@@ -110,7 +110,7 @@ struct SessionContext {
   TrainingProgress progress;
   uint64_t num_rollbacks = 0;
   v1::GetRunStatusResponse::Rollback last_rollback;
-  // "batch 3 of epoch 0 is skipped: ..."; empty: this chief skipped none.
+  // "batch 3 of epoch 1 is skipped: ..."; empty: this chief skipped none.
   std::string last_skipped;
 
   // The first worker's declaration and what follows from it. Not set before a worker has

@@ -55,7 +55,7 @@ class SkippingChief : public TestChief {
                               v1::ReportBadBatchResponse*) override {
     MutexLock lock(&mutex_);
     if (++crashes_ == 2) *status_.mutable_state()->add_skipped() = request.batch();
-    if (crashes_ == 2) status_.set_last_skipped("batch 3 of epoch 0 is skipped: a crash");
+    if (crashes_ == 2) status_.set_last_skipped("batch 3 of epoch 1 is skipped: a crash");
     if (crashes_ == 2) status_.set_memory_warning("ps/0 uses 93 MiB of 100");
     return absl::OkStatus();
   }
@@ -90,7 +90,7 @@ TEST_F(LauncherTest, RestartsAfterCrashesOnABatchThatIsSkippedDoNotCount) {
       HasSubstr(
           "worker/0 died (killed by SIGSEGV) on the same batch as a "
           "process before it; restarting it, which does not count toward its limit of restarts"));
-  EXPECT_THAT(printed_, HasSubstr("warning: batch 3 of epoch 0 is skipped: a crash"));
+  EXPECT_THAT(printed_, HasSubstr("warning: batch 3 of epoch 1 is skipped: a crash"));
   EXPECT_THAT(printed_, HasSubstr("warning: ps/0 uses 93 MiB of 100"));
   EXPECT_THAT(printed_, HasSubstr("worker/0 died (killed by SIGKILL); restarting it, 1 of 1"));
 }

@@ -96,8 +96,8 @@ bool Prefetcher::Schedule(uint32_t epoch, int64_t index) {
 
 absl::StatusOr<const LoadedBatch*> Prefetcher::Take(uint32_t epoch, int64_t index) {
   if (plan_.num_examples(index) == 0) {
-    return absl::InvalidArgumentError(absl::StrCat("batch ", index, " of epoch ", epoch,
-                                                   " is past the epoch's ",
+    return absl::InvalidArgumentError(absl::StrCat("batch ", index, " of epoch ",
+                                                   uint64_t{epoch} + 1, " is past the epoch's ",
                                                    plan_.batches_per_epoch(), " batches"));
   }
   mutex_.Lock();

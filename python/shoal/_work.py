@@ -245,7 +245,7 @@ class Work:
 
     def __str__(self) -> str:
         if self.is_training:
-            return f"batch {self.index} of epoch {self._epoch}"
+            return f"batch {self.index} of epoch {self._epoch + 1}"  # As the progress bar counts epochs.
         return f"test block {self.index}"
 
 

@@ -79,11 +79,11 @@ MISUSE = {
     "too much prefetch": (">>> worker.declare([V('w')], examples=1, prefetch=65)", "prefetch is 65"),
     "no done": (
         "declare()\n>>> for work in worker:\n    work.gradients['w'] = np.zeros(4)",
-        "batch 5 of epoch 2 ended without work.done(loss_sum)",
+        "batch 5 of epoch 3 ended without work.done(loss_sum)",
     ),
     "done twice": (
         "declare()\nfor work in worker:\n    work.done(1)\n>>>     work.done(1)",
-        "done() is called for batch 5 of epoch 2 after done()",
+        "done() is called for batch 5 of epoch 3 after done()",
     ),
     "a gradient of another shape": (
         "declare()\nfor work in worker:\n>>>     work.gradients['w'] = np.zeros((4, 1))",
@@ -116,7 +116,7 @@ MISUSE = {
     "no loss": ("declare()\nfor work in worker:\n>>>     work.done(None)", "the loss is None"),
     "too few examples": (
         "declare()\nfor work in worker:\n>>>     work.done(1, examples=2)",
-        "2 examples were computed, but batch 5 of epoch 2 has 3",
+        "2 examples were computed, but batch 5 of epoch 3 has 3",
     ),
     "an unknown metric": (
         "declare(metrics=['accuracy'])\nfor work in worker:\n>>>     work.done(1, metrics={'f1': 1})",

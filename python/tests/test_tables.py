@@ -285,15 +285,15 @@ USED = {
     ),
     "a look-up after final": (
         lambda work: (work.final("w"), work.look_up("item", [1])),
-        "rows are looked up after final() in batch 0 of epoch 0; look up all rows of a batch first",
+        "rows are looked up after final() in batch 0 of epoch 1; look up all rows of a batch first",
     ),
     "a look-up after done": (
         lambda work: (work.done(0.0), work.look_up("item", [1])),
-        "look_up() is called for batch 0 of epoch 0 after done()",
+        "look_up() is called for batch 0 of epoch 1 after done()",
     ),
     "a gradient after done": (
         lambda work: (rows := work.look_up("item", [1]), work.done(0.0), setattr(rows, "gradient", np.zeros((1, 3)))),
-        "the gradient of rows is written after batch 0 of epoch 0 is done",
+        "the gradient of rows is written after batch 0 of epoch 1 is done",
     ),
     "too many keys": (
         lambda work: work.look_up("item", np.arange((8 << 20) + 1)),

@@ -15,8 +15,9 @@ v1::BatchId ToProto(const BatchKey& batch) {
   return proto;
 }
 
+// People count epochs from 1, as the progress bar does.
 std::string ToString(const BatchKey& batch) {
-  return absl::StrCat("batch ", batch.index, " of epoch ", batch.epoch);
+  return absl::StrCat("batch ", batch.index, " of epoch ", uint64_t{batch.epoch} + 1);
 }
 
 }  // namespace shoal

@@ -380,10 +380,9 @@ void ExternalProgram::WarnOfMetrics(const ProgramWork& work) {
   for (size_t m = 0; m < metrics.size(); ++m) {
     if (!std::isnan(metrics[m].sum) || warned_[m]) continue;
     warned_[m] = true;
-    const std::string where = work.evaluates
-                                  ? absl::StrCat("block ", work.batch.index, " of the test data")
-                                  : absl::StrCat("step ", work.step + 1, ", batch ",
-                                                 work.batch.index, " of epoch ", work.batch.epoch);
+    const std::string where =
+        work.evaluates ? absl::StrCat("block ", work.batch.index, " of the test data")
+                       : absl::StrCat("step ", work.step + 1, ", ", ToString(work.batch));
     LOG(WARNING) << "program: " << options_.name << ": metric " << declaration().metrics[m].name()
                  << " is not finite in " << where << " of worker/" << options_.welcome.worker
                  << "; it is recorded as null there (logged once per metric)";

@@ -140,5 +140,5 @@ def test_an_accuracy_that_is_never_reported_is_absent_and_a_metric_that_is_not_f
     page = Path(run.directory, "report.html").read_text()
     assert len(re.findall(r"the metric f1 of step \d is not finite and is recorded as null", page)) == 1
     log = Path(run.directory, "logs/worker-0.log").read_text()
-    assert re.search(r"program.py: metric f1 is not finite in step \d, batch \d of epoch 0 of worker/0", log)
+    assert re.search(r"program.py: metric f1 is not finite in step \d, batch \d of epoch 1 of worker/0", log)
     assert log.count("metric f1") == 1

@@ -182,7 +182,7 @@ for work in worker:
     assert (summary["status"], summary["skipped_batches"]) == ("finished", 1)
     # The launcher of a run with ps asks the chief for news a few times a second, and this run may take less.
     if ps == 0:
-        assert "warning: batch 3 of epoch 0 is skipped: " in log_of(run, "launch.log")
+        assert "warning: batch 3 of epoch 1 is skipped: " in log_of(run, "launch.log")
     assert log_of(run, "logs/program-0.out").splitlines() == [f"batch {i}" for i in range(10)]
 
 

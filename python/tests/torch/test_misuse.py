@@ -104,8 +104,8 @@ def twice(trainer, model, batch):
 
 
 BODIES = {
-    "no step": (mlp, without_step, "batch 0 of epoch 0 ended without trainer.step(loss)"),
-    "two steps": (mlp, twice, "trainer.step() is called for batch 0 of epoch 0 after step()"),
+    "no step": (mlp, without_step, "batch 0 of epoch 1 ended without trainer.step(loss)"),
+    "two steps": (mlp, twice, "trainer.step() is called for batch 0 of epoch 1 after step()"),
     "no loss": (mlp, lambda t, m, b: t.step(), "step() needs the loss of the batch"),
     "a loss without gradients": (mlp, lambda t, m, b: t.step(torch.tensor(1.0)), "does not depend on the parameters"),
     "a loss of another shape": (mlp, lambda t, m, b: t.step(m(b[0])), "the loss has the shape (8, 2); it must be"),

@@ -139,7 +139,7 @@ def behind_a_part(trainer, model, batch):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (twice, "trainer.step() is called for batch 0 of epoch 0 after step()"),
+        (twice, "trainer.step() is called for batch 0 of epoch 1 after step()"),
         (behind_a_part, "trainer.skip() is called after backward(); call one of them for a batch"),
         (lambda trainer, model, batch: None, "or trainer.skip() for one that has nothing to learn from"),
         (
