@@ -18,6 +18,7 @@
 #include "base/status_macros.h"
 #include "deploy/ignored_settings.h"
 #include "deploy/launch/break_off.h"
+#include "deploy/launch/divergence.h"
 #include "deploy/launch/held_run_directory.h"
 #include "deploy/launch/launcher.h"
 #include "deploy/launch/output_tail.h"
@@ -36,6 +37,7 @@
 #include "runtime/observability/task_monitor.h"
 #include "runtime/process/child.h"
 #include "runtime/process/exit_code.h"
+#include "runtime/process/program_words.h"
 #include "runtime/process/protocol_version.h"
 #include "runtime/process/shutdown.h"
 #include "runtime/process/version.h"
@@ -200,6 +202,8 @@ void Conclude(const absl::Status& status, const std::string& summary_before, con
   // A run may finish although a task then does not end.
   if (status.ok() || absl::IsCancelled(status) || summary->status == "finished") {
     PrintSummary(*summary, run, command);
+  } else if (absl::StrContains(status.message(), kDiverges)) {
+    std::fputs(HowToContinue(status.message(), run, command, file_system).c_str(), stdout);
   } else if (absl::IsUnavailable(status) || (disk_failed && !WasRefused(status))) {
     PrintHowToResume(*summary, run, command);
   }

@@ -11,6 +11,7 @@
 #include "proto/v1/optimizer_config.pb.h"
 #include "proto/v1/run_config.pb.h"
 #include "proto/v1/variable.pb.h"
+#include "runtime/process/program_words.h"
 #include "runtime/tables/bucket_rows.h"
 
 namespace shoal {
@@ -90,9 +91,9 @@ absl::Status BadBatches::ReportPoisoned(const v1::PoisonedSlice& poisoned) {
     return absl::OkStatus();
   }
   context_.phases.Fail(absl::StrFormat(
-      "%s %s is not finite after the update of step %d: training diverges; lower %s (%g there) or "
-      "clip gradients. %s",
-      variable.has_table() ? "table" : "variable", variable.name(), poisoned.step(),
+      "%s %s is not finite after the update of step %d: %s; lower %s (%g there) or clip gradients. "
+      "%s",
+      variable.has_table() ? "table" : "variable", variable.name(), poisoned.step(), kDiverges,
       SettingOfRate(variable, context_.options.run), poisoned.learning_rate(),
       context_.LastCheckpoint()));
   return absl::OkStatus();
@@ -155,10 +156,10 @@ void BadBatches::Publish() {
 void BadBatches::EndIfDiverging(const std::map<BatchKey, std::string>& skipped) {
   if (MostSkippedInARow(skipped) < kMostSkipsInARow) return;
   context_.EndAfterCheckpoint(absl::StrFormat(
-      "the limit of %d batches in a row that are not finite is reached: training diverges, or the "
-      "data have values that are not finite; lower --learning_rate, clip gradients, or check the "
-      "data",
-      kMostSkipsInARow));
+      "the limit of %d batches in a row that are not finite is reached: %s, or the data have "
+      "values "
+      "that are not finite; lower --learning_rate, clip gradients, or check the data",
+      kMostSkipsInARow, kDiverges));
 }
 
 }  // namespace shoal

@@ -1,4 +1,4 @@
-// Tasks use these words about compute programs; launchers and other tasks look for them.
+// Tasks use these words in logs and errors; launchers and other tasks look for them.
 #ifndef SHOAL_RUNTIME_PROCESS_PROGRAM_WORDS_H_
 #define SHOAL_RUNTIME_PROCESS_PROGRAM_WORDS_H_
 
@@ -13,6 +13,8 @@ inline constexpr char kOtherComputation[] = "computation: ";
 // The chief's warning begins with them if a worker's program gave other values than the first
 // one's.
 inline constexpr char kInitialValuesOf[] = "the initial values of worker/";
+// The chief's error has them if the loss or the variables of a run are not finite.
+inline constexpr char kDiverges[] = "training diverges";
 
 }  // namespace shoal
 

@@ -144,6 +144,8 @@ def divergence_ends_the_run():
     with cluster.Run(SMALL, *FLAGS, "--num_replicas=2", "--learning_rate=1e30") as run:
         run.finish(code=78)
         assert "in a row that are not finite" in run.output and "learning_rate" in run.output, run.output
+        assert "checkpoint:    none from before the training diverged" in run.output, run.output
+        assert f"--out={run.out}-lower --learning_rate=1e+29   # a tenth of the rate" in run.output, run.output
         assert run.summary()["status"] == "failed", run.summary()
         run.assert_nothing_left()
 

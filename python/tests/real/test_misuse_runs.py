@@ -204,6 +204,8 @@ for work in worker:
         run.wait(240)
     assert run._process.returncode == 78
     assert run.summary()["status"] == "failed"
+    again = f"--run={run.directory}/run.textproto --learning_rate=10   # a tenth of the rate\n"
+    assert again in log_of(run, "launch.log")
     for path in Path(run.directory, "checkpoints").glob("ckpt-*/model.safetensors"):
         step = int(path.parent.name.split("-")[1])
         assert step < 8
