@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdio>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -15,6 +16,7 @@
 #include "base/clock.h"
 #include "base/file_system.h"
 #include "base/log.h"
+#include "base/notification.h"
 #include "base/status_macros.h"
 #include "deploy/ignored_settings.h"
 #include "deploy/launch/break_off.h"
@@ -24,6 +26,7 @@
 #include "deploy/launch/output_tail.h"
 #include "deploy/launch/reconstructed_summary.h"
 #include "deploy/launch/result_printer.h"
+#include "deploy/launch/run_display.h"
 #include "deploy/launch/task_places.h"
 #include "runtime/cluster/local_worker.h"
 #include "runtime/config/flags.h"
@@ -330,13 +333,23 @@ std::string CommandWithoutRun(const TrainRoles& roles, const TaskFlags& task,
   return command;
 }
 
-// Starts the run's compute program once, with the run as far as it is known.
+// Starts the run's compute program once, with the run as far as it is known. Prints that it is
+// waited for, if it starts slowly.
 absl::StatusOr<v1::WorkerProgram> AskForSettings(const TrainRoles& roles, CommandLine line,
                                                  const std::string& directory) {
   if (line.run.max_steps() == 0 && line.run.num_epochs() == 0) line.run.set_num_epochs(1);
   ASSIGN_OR_RETURN(const v1::RunConfig run,
                    ResolveTrainRun(line, directory, absl::Now(), getpid()));
-  return roles.ask_program(run);
+  Notification is_answered;
+  std::thread waits([&] {
+    if (is_answered.WaitFor(roles.usual_program_start)) return;
+    std::fprintf(stderr, "waiting for %s to start and declare its model\n",
+                 ProgramName(run).c_str());
+  });
+  absl::StatusOr<v1::WorkerProgram> asked = roles.ask_program(run);
+  is_answered.Notify();
+  waits.join();
+  return asked;
 }
 
 absl::StatusOr<v1::RunConfig> ResolveHere(const TrainRoles& roles, const CommandLine& line,

@@ -36,6 +36,8 @@ struct TrainRoles {
       check_run;
   // Asks the compute program of a resolved run what it declares; see AskProgram.
   std::function<absl::StatusOr<v1::WorkerProgram>(const v1::RunConfig& run)> ask_program;
+  // A compute program that needs longer for that is named as what is waited for.
+  absl::Duration usual_program_start = absl::Seconds(5);
   // Describes the GPUs that a run with this deployment can use here, in one line. Null: nothing is
   // printed about them.
   std::function<std::string(const v1::DeploymentOptions& deployment)> describe_gpus;

@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <memory>
@@ -125,6 +127,31 @@ TEST_F(TrainCommandTest, AComputeProgramIsAskedBeforeTheRunIsChecked) {
   EXPECT_EQ(checked.name(), "train");
   EXPECT_EQ(examples, 70u);
   EXPECT_EQ(TrainMain(roles_, {"--program=/a/train.py", "--out=" + out_, "--", "-v"}), 78);
+}
+
+TEST_F(TrainCommandTest, AComputeProgramThatStartsSlowlyIsNamed) {
+  roles_.usual_program_start = absl::ZeroDuration();
+  roles_.ask_program = [](const v1::RunConfig&) -> absl::StatusOr<v1::WorkerProgram> {
+    // It waits until the message is in the file that captures standard error.
+    struct stat captured = {};
+    while (captured.st_size == 0) fstat(STDERR_FILENO, &captured);
+    return absl::FailedPreconditionError("program: no");
+  };
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(TrainMain(roles_, {"--program=/a/train.py", "--out=" + out_}), 78);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("waiting for train.py to start and declare its model\n"));
+}
+
+TEST_F(TrainCommandTest, ADivergedRunPrintsHowToContinue) {
+  result_ = absl::FailedPreconditionError(
+      "variable w is not finite after the update of step 8: training diverges; lower "
+      "--learning_rate (0.5 there) or clip gradients");
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(Train({"--learning_rate=0.5"}), 78);
+  EXPECT_THAT(::testing::internal::GetCapturedStdout(),
+              HasSubstr("start again:   shoal train --run=" + out_ + "/run.textproto --out=" +
+                        out_ + "-lower --learning_rate=0.05   # a tenth of the rate\n"));
 }
 
 TEST_F(TrainCommandTest, EditsOfAProgramThatTheRunsOwnRunFileOverrulesAreNamed) {

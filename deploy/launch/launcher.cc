@@ -47,12 +47,6 @@ constexpr absl::Duration kLookAtLog = absl::Milliseconds(200);
 // A program that is not ready so long after its run is named, since it may need minutes.
 constexpr absl::Duration kUsualStart = absl::Seconds(2);
 
-// Returns the name of the run's compute program in messages, such as train.py.
-std::string ProgramName(const v1::RunConfig& run) {
-  const std::string& file = run.program().file();
-  return file.substr(file.rfind('/') + 1);
-}
-
 // Returns the address at which the task serves /metrics.
 std::string ChooseMetricsAddress(TaskId task, const Launcher::Options& options) {
   const std::string& address = options.metrics_address;

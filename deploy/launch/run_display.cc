@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -24,13 +25,19 @@ ProgressPlan ReadPlan(const v1::RunConfig& run, const v1::RunState& state) {
                     : ProgressPlan();
 }
 
+// Returns whom the run waits for. A worker registers once its program has declared its model.
+std::string DescribeWait(const v1::RunState& state, const std::string& program) {
+  if (state.waiting_for().empty()) return "waiting for tasks";
+  const bool are_workers = absl::StartsWith(state.waiting_for(0), "worker/");  // ps come first.
+  return absl::StrCat("waiting for ", absl::StrJoin(state.waiting_for(), ", "),
+                      are_workers && !program.empty() ? absl::StrCat(" to start ", program) : "");
+}
+
 // Returns the text to show instead of numbers while the run does not train; "" while it does.
-std::string DescribeActivity(const v1::RunState& state) {
+std::string DescribeActivity(const v1::RunState& state, const std::string& program) {
   switch (state.phase()) {
     case v1::RunState::PHASE_WAITING:
-      return state.waiting_for().empty()
-                 ? "waiting for tasks"
-                 : absl::StrCat("waiting for ", absl::StrJoin(state.waiting_for(), ", "));
+      return DescribeWait(state, program);
     case v1::RunState::PHASE_PREPARING:
       return "preparing the variables";
     case v1::RunState::PHASE_STOPPING:
@@ -41,6 +48,11 @@ std::string DescribeActivity(const v1::RunState& state) {
 }
 
 }  // namespace
+
+std::string ProgramName(const v1::RunConfig& run) {
+  const std::string& file = run.program().file();
+  return file.substr(file.rfind('/') + 1);
+}
 
 RunDisplay::RunDisplay(Options options)
     : options_(std::move(options)),
@@ -68,7 +80,7 @@ void RunDisplay::Show(const std::optional<v1::GetRunStatusResponse>& status) {
   }
   metrics_fail_ = false;
   if (status.has_value() && news.lines.empty()) {
-    const std::string activity = DescribeActivity(status->state());
+    const std::string activity = DescribeActivity(status->state(), ProgramName(*options_.run));
     if (!activity.empty()) progress->SetActivity(activity);
   }
   progress->Tick();

@@ -17,6 +17,9 @@ namespace shoal {
 class FileSystem;
 class ProgressReporter;
 
+// Returns the name of the run's compute program in messages, such as train.py; "" if it has none.
+std::string ProgramName(const v1::RunConfig& run);
+
 // Shows the user what the chief of a run reports: the steps from metrics.jsonl, where the run
 // resumed, rollbacks, skipped batches, checkpoints and metrics that fail, and initial values that
 // differ. Not thread-safe.

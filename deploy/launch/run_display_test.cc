@@ -91,6 +91,15 @@ TEST_F(RunDisplayTest, SaysWhatTheRunWaitsFor) {
   EXPECT_THAT(Show(&display), HasSubstr("waiting for ps/0, worker/1"));
 }
 
+TEST_F(RunDisplayTest, NamesTheProgramThatAWorkerWaitsFor) {
+  run_.mutable_program()->set_file("/home/me/train.py");
+  RunDisplay display = NewDisplay();
+  status_.mutable_state()->set_phase(v1::RunState::PHASE_WAITING);
+  status_.mutable_state()->add_waiting_for("worker/0");
+  status_.mutable_state()->add_waiting_for("worker/1");
+  EXPECT_THAT(Show(&display), HasSubstr("waiting for worker/0, worker/1 to start train.py\n"));
+}
+
 TEST_F(RunDisplayTest, ShowsOnceWhereTheRunResumedAndThatAnotherCheckpointWasExpected) {
   AppendSteps(1, 9);
   RunDisplay display = NewDisplay("step-8");
@@ -110,11 +119,11 @@ TEST_F(RunDisplayTest, ShowsEachRollbackAndEachSkippedBatchOnce) {
   status_.mutable_last_rollback()->set_from(7);
   status_.mutable_last_rollback()->set_reason("ps/1 was lost");
   status_.set_skipped_batches(1);
-  status_.set_last_skipped("batch 3 of epoch 0 is skipped: a crash");
+  status_.set_last_skipped("batch 3 of epoch 1 is skipped: a crash");
   const std::string shown = Show(&display);
-  EXPECT_LT(shown.find("batch 3 of epoch 0"), shown.find("ps/1 was lost"));
+  EXPECT_LT(shown.find("batch 3 of epoch 1"), shown.find("ps/1 was lost"));
   EXPECT_THAT(shown,
-              HasSubstr("warning: batch 3 of epoch 0 is skipped: a crash (batches skipped: 1)"));
+              HasSubstr("warning: batch 3 of epoch 1 is skipped: a crash (batches skipped: 1)"));
   EXPECT_THAT(Show(&display), IsEmpty());
 }
 
