@@ -259,6 +259,28 @@ absl::Status ChiefTask::WaitAndConclude(const absl::Status& why_stopped) {
   return status.ok() ? WithTemporaryFullDisk(options_, written) : status;
 }
 
+void ChiefTask::AddEvaluation(const Chief::Outcome& outcome, Summary* summary) const {
+  summary->test_named = NameMetrics(
+      outcome.metric_names, outcome.test.has_value() ? outcome.test->metrics : MetricSums());
+  if (!outcome.classifies) summary->test_accuracy = TakeAccuracy(&summary->test_named);
+  if (outcome.test.has_value() && outcome.test->examples > 0) {
+    const auto examples = static_cast<double>(outcome.test->examples);
+    summary->test_step = outcome.steps;
+    summary->test_loss = outcome.test->loss_sum / examples;
+    if (outcome.classifies)
+      summary->test_accuracy = static_cast<double>(outcome.test->correct) / examples;
+    return;
+  }
+  // A run that was stopped, or failed, is rarely evaluated at its last step.
+  absl::StatusOr<StepMetrics> last =
+      LastEvaluation(options_.file_system, absl::StrCat(options_.run.out(), "/metrics.jsonl"));
+  if (!last.ok()) return;
+  summary->test_step = last->step;
+  summary->test_loss = last->eval_loss;
+  summary->test_accuracy = last->eval_accuracy;
+  summary->test_named = std::move(last->eval_named);
+}
+
 absl::Status ChiefTask::WriteOwnSummary(const absl::Status& status) {
   if (absl::IsAborted(CheckTerm())) return absl::OkStatus();  // it is another chief's
   // A start that was refused before its first step keeps the record of the run's result.
@@ -273,15 +295,7 @@ absl::Status ChiefTask::WriteOwnSummary(const absl::Status& status) {
   summary.steps = outcome.steps;
   summary.epochs = outcome.epochs;
   summary.skipped_batches = outcome.skipped_batches;
-  if (outcome.test.has_value() && outcome.test->examples > 0) {
-    const auto examples = static_cast<double>(outcome.test->examples);
-    summary.test_loss = outcome.test->loss_sum / examples;
-    if (outcome.classifies)
-      summary.test_accuracy = static_cast<double>(outcome.test->correct) / examples;
-  }
-  summary.test_named = NameMetrics(outcome.metric_names,
-                                   outcome.test.has_value() ? outcome.test->metrics : MetricSums());
-  if (!outcome.classifies) summary.test_accuracy = TakeAccuracy(&summary.test_named);
+  AddEvaluation(outcome, &summary);
   if (!outcome.checkpoint.empty()) {
     summary.checkpoint = checkpoints_->GetPath(outcome.checkpoint);
     RemoveProgramValues();

@@ -93,6 +93,8 @@ class ChiefTask : public TaskSource {
   absl::Status DiscardAbove(uint64_t step);
   absl::Status DiscardFailed(const std::string& directory);
   absl::Status WriteOwnSummary(const absl::Status& status);
+  // Adds the last evaluation, if there was one.
+  void AddEvaluation(const Chief::Outcome& outcome, Summary* summary) const;
   // Writes report.html: the page of the run as it ended.
   void WriteReport() const;
 

@@ -231,11 +231,14 @@ std::string OverText(const std::string& directory, const Summary& summary,
   std::string text = absl::StrCat("the run in ", directory, " is over: it ", was, summary.status,
                                   " at step ", summary.steps);
   if (summary.status != "finished") absl::StrAppend(&text, ": ", summary.exit_reason);
+  const uint64_t test_step = summary.test_step.value_or(summary.steps);
+  const std::string of_step =
+      test_step == summary.steps ? "" : absl::StrCat(" of step ", test_step);
   if (summary.test_accuracy.has_value()) {
-    absl::StrAppendFormat(&text, ", test accuracy %.4f", *summary.test_accuracy);
+    absl::StrAppendFormat(&text, ", test accuracy%s %.4f", of_step, *summary.test_accuracy);
   }
   for (const auto& [name, value] : summary.test_named) {
-    if (value.has_value()) absl::StrAppend(&text, ", test ", name, " ", LossText(*value));
+    if (value.has_value()) absl::StrAppend(&text, ", test ", name, of_step, " ", LossText(*value));
   }
   if (summary.checkpoint.has_value()) {
     absl::StrAppend(&text, ", checkpoint ", CheckpointNow(directory, summary));

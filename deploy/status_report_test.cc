@@ -116,6 +116,9 @@ TEST(StatusReportTest, ARunThatIsOverIsDescribedByItsSummary) {
   EXPECT_EQ(OverText("/runs/a", summary, "again"),
             "the run in /runs/a is over: it finished at step 500, test accuracy 0.8750, "
             "checkpoint /runs/a/checkpoints/c");
+  summary.test_step = 400;
+  EXPECT_THAT(OverText("/runs/a", summary, ""),
+              HasSubstr("at step 500, test accuracy of step 400 0.8750, "));
   // It was moved since.
   EXPECT_THAT(OverText("/b", summary, ""), HasSubstr("checkpoint /b/checkpoints/c"));
   EXPECT_THAT(OverJson("/b", summary, ""), HasSubstr("\"last_checkpoint\": \"/b/checkpoints/c\""));

@@ -257,13 +257,17 @@ TEST_F(TrainCommandTest, AStopWithoutACheckpointOfItsLastStepPrintsWhatIsLost) {
     return text;
   };
   const std::string none = printed();
+  EXPECT_THAT(none, Not(HasSubstr("test ")));
   EXPECT_THAT(none, HasSubstr("checkpoint:    none was made; the run begins again at step 0\n"));
   EXPECT_THAT(none, Not(HasSubstr("not saved:")));
   EXPECT_THAT(none, HasSubstr("start again:   shoal train --run="));
   EXPECT_THAT(none, Not(HasSubstr("resume:")));
   stopped_->checkpoint = out_ + "/checkpoints/" + CheckpointName{5, 1, 1}.ToString();
   stopped_->checkpoint_failure = "step 7: no space left on device";
+  stopped_->test_step = 4;
+  stopped_->test_loss = 0.5;
   const std::string older = printed();
+  EXPECT_THAT(older, HasSubstr("test loss:     0.5000 (of step 4)\n"));
   EXPECT_THAT(older, HasSubstr("lost:          2 steps after the checkpoint of step 5"));
   EXPECT_THAT(older, HasSubstr("not saved:     step 7: no space left on device\n"));
   EXPECT_THAT(older, HasSubstr("resume:        shoal train --run="));

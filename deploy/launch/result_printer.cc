@@ -92,15 +92,19 @@ std::string AsShellWord(const std::string& text) {
 
 void PrintSummary(const Summary& summary, const v1::RunConfig& run, const std::string& command) {
   const std::string& out = run.out();
+  const uint64_t test_step = summary.test_step.value_or(summary.steps);
+  const std::string of_step =
+      test_step == summary.steps ? "" : absl::StrCat(" (of step ", test_step, ")");
   if (summary.test_accuracy.has_value()) {
-    std::printf("test accuracy: %.4f\n", *summary.test_accuracy);
+    std::printf("test accuracy: %.4f%s\n", *summary.test_accuracy, of_step.c_str());
   }
   if (summary.test_loss.has_value()) {
-    std::printf("test loss:     %s\n", LossText(*summary.test_loss).c_str());
+    std::printf("test loss:     %s%s\n", LossText(*summary.test_loss).c_str(), of_step.c_str());
   }
   for (const auto& [name, value] : summary.test_named) {
     if (!value.has_value()) continue;
-    std::printf("%-14s %s\n", absl::StrCat("test ", name, ":").c_str(), LossText(*value).c_str());
+    std::printf("%-14s %s%s\n", absl::StrCat("test ", name, ":").c_str(), LossText(*value).c_str(),
+                of_step.c_str());
   }
   if (summary.status == "finished" && !summary.test_loss && !summary.test_accuracy) {
     std::printf("test loss:     none, nothing was evaluated\n");

@@ -125,6 +125,8 @@ def result_of(directory: str, begin: int, exit_code: int) -> tuple[float, str]:
         for name, value in summary.items()
         if name.startswith("test_") and isinstance(value, float)
     ]
+    if len(parts) > 1 and summary.get("test_step", summary.get("steps")) != summary.get("steps"):
+        parts[-1] += f" (of step {summary['test_step']})"
     return (1.0 if summary["status"] == "finished" else part), ", ".join(parts)
 
 

@@ -141,6 +141,8 @@ def test_the_end_of_a_run_that_fails_names_the_log(tmp_path):
     assert _launched.result_of(str(tmp_path), 0, 78) == (0.0, text)
     (tmp_path / "summary.json").write_text('{"status": "stopped", "steps": 5, "test_loss": null}')
     assert _launched.result_of(str(tmp_path), 0, 143) == (0.0, "stopped: step 5")
+    (tmp_path / "summary.json").write_text('{"status": "stopped", "steps": 5, "test_step": 4, "test_loss": 0.5}')
+    assert _launched.result_of(str(tmp_path), 0, 143) == (0.0, "stopped: step 5, test loss 0.5000 (of step 4)")
 
 
 def test_the_process_that_guards_a_run_ends_with_it(folder, monkeypatch):

@@ -138,6 +138,15 @@ absl::StatusOr<StepMetrics> LastMetricsLine(FileSystem* file_system, const std::
   return ParseMetricsLine(absl::string_view(text).substr(begin, good - 1 - begin));
 }
 
+absl::StatusOr<StepMetrics> LastEvaluation(FileSystem* file_system, const std::string& path) {
+  ASSIGN_OR_RETURN(std::string text, ReadWhole(file_system, path));
+  text.resize(text.rfind('\n') + 1);  // npos + 1 is 0.
+  const size_t field = text.rfind("\"eval_examples\": ");
+  if (field == std::string::npos) return absl::NotFoundError(path + ": has no evaluation");
+  const size_t begin = text.rfind('\n', field) + 1;
+  return ParseMetricsLine(absl::string_view(text).substr(begin, text.find('\n', field) - begin));
+}
+
 absl::StatusOr<std::unique_ptr<MetricsFile>> MetricsFile::Open(FileSystem* file_system,
                                                                std::string path,
                                                                uint64_t last_step) {

@@ -69,6 +69,9 @@ absl::StatusOr<StepMetrics> ParseMetricsLine(absl::string_view line);
 // Returns the last complete line of the file; NotFound if there is none.
 absl::StatusOr<StepMetrics> LastMetricsLine(FileSystem* file_system, const std::string& path);
 
+// Returns the last line of the file whose step was evaluated; NotFound if there is none.
+absl::StatusOr<StepMetrics> LastEvaluation(FileSystem* file_system, const std::string& path);
+
 // Writes the file of a run. Not thread-safe.
 class MetricsFile {
  public:

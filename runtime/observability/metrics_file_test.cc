@@ -161,6 +161,33 @@ TEST_F(MetricsFileTest, AMissingDirectoryIsNamed) {
   EXPECT_THAT(file.status().message(), HasSubstr("/nowhere/metrics.jsonl"));
 }
 
+TEST_F(MetricsFileTest, TheLastEvaluationIsFound) {
+  EXPECT_TRUE(absl::IsNotFound(LastEvaluation(file_system_.get(), path_).status()));
+  std::string text;
+  for (uint64_t step = 1; step <= 5; ++step) {
+    StepMetrics metrics = Step(step);
+    if (step % 2 == 0) {
+      metrics.eval_loss = 0.1 * static_cast<double>(step);
+      metrics.eval_examples = 10;
+      metrics.eval_named["f1"] = 0.5;
+    }
+    text += MetricsLine(metrics);
+    ASSERT_TRUE(WriteAtomically(*file_system_, path_, text).ok());
+    const absl::StatusOr<StepMetrics> last = LastEvaluation(file_system_.get(), path_);
+    if (step == 1) {
+      EXPECT_TRUE(absl::IsNotFound(last.status()));
+      continue;
+    }
+    ASSERT_TRUE(last.ok()) << last.status();
+    EXPECT_EQ(last->step, step / 2 * 2);
+    EXPECT_EQ(last->eval_named.at("f1"), 0.5);
+  }
+  // Its end is still being written.
+  text += "{\"step\": 6, \"eval_examples\": 1";
+  ASSERT_TRUE(WriteAtomically(*file_system_, path_, text).ok());
+  EXPECT_EQ(LastEvaluation(file_system_.get(), path_)->step, 4u);
+}
+
 TEST(SummaryTest, AbsentValuesAreNullAndItIsReadBack) {
   const std::unique_ptr<FileSystem> file_system = NewPosixFileSystem();
   Summary summary;
@@ -168,6 +195,7 @@ TEST(SummaryTest, AbsentValuesAreNullAndItIsReadBack) {
   summary.exit_reason = "Ctrl-C \"twice\"\n";
   summary.steps = 12;
   summary.skipped_batches = 4;
+  summary.test_step = 8;
   summary.test_accuracy = 0.9;
   EXPECT_EQ(
       SummaryJson(summary),
@@ -175,7 +203,7 @@ TEST(SummaryTest, AbsentValuesAreNullAndItIsReadBack) {
       "12, \"epochs\": null, \"first_step\": null, \"examples\": null, \"skipped_batches\": 4, "
       "\"seconds\": null, "
       "\"train_seconds\": null, "
-      "\"examples_per_second\": null, \"final_loss\": null, \"test_loss\": null, "
+      "\"examples_per_second\": null, \"final_loss\": null, \"test_step\": 8, \"test_loss\": null, "
       "\"test_accuracy\": 0.9, \"checkpoint\": null, \"checkpoint_failure\": null, "
       "\"metric_warning\": null}\n");
   summary.exit_reason = "ok";
@@ -209,6 +237,7 @@ TEST(SummaryTest, FiguresOfTablesAreReadBack) {
 TEST(SummaryTest, MetricsAreFieldsOfTheTest) {
   const std::unique_ptr<FileSystem> file_system = NewPosixFileSystem();
   Summary summary;
+  summary.test_step = 3;
   summary.test_loss = 0.5;
   summary.test_named = {{"auc", 0.875}, {"f1", std::nullopt}};
   EXPECT_THAT(SummaryJson(summary), HasSubstr("\"test_accuracy\": null, \"test_auc\": 0.875, "
@@ -217,6 +246,7 @@ TEST(SummaryTest, MetricsAreFieldsOfTheTest) {
   const absl::StatusOr<Summary> again = ReadSummary(file_system.get(), ::testing::TempDir());
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->test_named, summary.test_named);
+  EXPECT_EQ(again->test_step, 3u);
 }
 
 TEST(JsonTest, OnlyFlatObjectsAreRead) {

@@ -36,6 +36,7 @@ std::string SummaryJson(const Summary& summary) {
       .Add("train_seconds", summary.train_seconds)
       .Add("examples_per_second", summary.examples_per_second)
       .Add("final_loss", summary.final_loss)
+      .Add("test_step", summary.test_step)
       .Add("test_loss", summary.test_loss)
       .Add("test_accuracy", summary.test_accuracy);
   for (const auto& [name, value] : summary.test_named) json.Add(absl::StrCat(kTest, name), value);
@@ -71,6 +72,7 @@ absl::StatusOr<Summary> ReadSummary(FileSystem* file_system, const std::string& 
   if (absl::SimpleAtoi((*fields)["first_step"], &whole)) summary.first_step = whole;
   if (absl::SimpleAtoi((*fields)["examples"], &whole)) summary.examples = whole;
   if (absl::SimpleAtoi((*fields)["skipped_batches"], &whole)) summary.skipped_batches = whole;
+  if (absl::SimpleAtoi((*fields)["test_step"], &whole)) summary.test_step = whole;
   const std::pair<const char*, std::optional<double>*> numbers[] = {
       {"epochs", &summary.epochs},
       {"seconds", &summary.seconds},
@@ -85,7 +87,8 @@ absl::StatusOr<Summary> ReadSummary(FileSystem* file_system, const std::string& 
   for (const auto& [field, value] : *fields) {
     if (TakeTableField(field, value, &summary.tables)) continue;
     absl::string_view name = field;
-    if (!absl::ConsumePrefix(&name, kTest) || name == "loss" || name == "accuracy") continue;
+    if (!absl::ConsumePrefix(&name, kTest)) continue;
+    if (name == "step" || name == "loss" || name == "accuracy") continue;
     summary.test_named[std::string(name)] =
         absl::SimpleAtod(value, &number) ? std::make_optional(number) : std::nullopt;
   }

@@ -33,6 +33,7 @@ struct Summary {
   std::optional<double> train_seconds;
   std::optional<double> examples_per_second;  // examples / train_seconds
   std::optional<double> final_loss;           // The loss of the last step.
+  std::optional<uint64_t> test_step;          // The step that the last evaluation is of.
   std::optional<double> test_loss;            // The loss of the last evaluation.
   std::optional<double> test_accuracy;
   // Other metrics of the last evaluation, by name: the fields test_NAME.

@@ -1,5 +1,6 @@
 """Runs that their own programs stop early, and runs in one process that are controlled from Python."""
 
+import json
 import os
 import time
 from pathlib import Path
@@ -51,6 +52,10 @@ def environment(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(PYTHON))
 
 
+def metrics_of(run):
+    return [json.loads(line) for line in Path(run.directory, "metrics.jsonl").read_text().splitlines()]
+
+
 def start(tmp_path, code, **options):
     path = tmp_path / "train.py"
     path.write_text(code)
@@ -66,6 +71,8 @@ def test_a_program_ends_its_run_early(tmp_path, ps, workers, flags):
     assert summary["status"] == "stopped", output
     assert run._process.returncode == 143, output
     assert 10 <= summary["steps"] < 40000
+    evaluated = [row for row in metrics_of(run) if "eval_loss" in row][-1]
+    assert (summary["test_step"], summary["test_loss"]) == (evaluated["step"], evaluated["eval_loss"]), output
     assert os.path.exists(run.model_file())
     texts = [Path(run.directory, f"logs/program-{worker}.out").read_text() for worker in range(workers)]
     assert "stopped 1.0\n" in texts
