@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Optional
 
 import torch
+from torch.nn.parameter import UninitializedParameter
 
 from shoal import optimizers
 from shoal.errors import ProgramError
@@ -65,6 +66,10 @@ def from_torch(
     if type(optimizer) is not getattr(torch.optim, name, None):
         raise ProgramError(
             f"{type(optimizer).__module__}.{name} is not one of torch.optim, so its formula is not known; {_OURS}"
+        )
+    if any(isinstance(p, UninitializedParameter) for group in optimizer.param_groups for p in group["params"]):
+        raise ProgramError(
+            f"{name} has a parameter that has no shape yet; compute one batch before the trainer is made"
         )
     if any(_has_stepped(state) for state in optimizer.state.values()):
         raise ProgramError(

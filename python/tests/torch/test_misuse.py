@@ -299,6 +299,10 @@ def _scheduled(optimizer):
             "the parameter groups have betas (0.9, 0.999) and (0.5, 0.9), but only lr and weight_decay may differ",
         ),
         (lambda: _scheduled(torch.optim.SGD(_weights(), 0.1)), "SGD has a scheduler of PyTorch; the parameter servers"),
+        (
+            lambda: torch.optim.Adam(nn.LazyLinear(3).parameters()),
+            "Adam has a parameter that has no shape yet; compute",
+        ),
         (lambda: torch.optim.Adagrad(_weights(), eps=0.0), None),
     ],
 )
