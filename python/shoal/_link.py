@@ -97,6 +97,11 @@ class Link:
         parameters = mmap.mmap(self._files[0], layout.parameters_size, mmap.MAP_SHARED, mmap.PROT_READ)
         return parameters, _map_between_guards(self._files[1], layout.contributions_size)
 
+    def map_copy(self, begin: int, end: int) -> mmap.mmap:
+        """Returns these bytes of the parameters as they are now. The program's writes there stay in this process."""
+        flags, both = mmap.MAP_PRIVATE | _MAP_NORESERVE, mmap.PROT_READ | mmap.PROT_WRITE
+        return mmap.mmap(self._files[0], end - begin, flags, both, offset=begin)
+
     def close(self) -> None:
         self._socket.close()
         for descriptor in self._files:

@@ -78,6 +78,7 @@ class Worker:
         self._parameters: tuple[Arrays, Arrays] = ({}, {})
         self._contributions: tuple[Arrays, Arrays] = ({}, {})
         self._memory: Optional[tuple[mmap.mmap, memoryview]] = None  # Parameters and contributions.
+        self._places: list[tuple[int, ...]] = []  # Where each variable is in both.
         self._finish: Optional[_protocol.Finish] = None
         self._progress_at = 0.0  # The time of the last report of progress, or of the begin of the batch.
         self._called_at = place()
@@ -280,6 +281,7 @@ class Worker:
         if len(layout.offsets) != len(self._variables):
             raise ProtocolError(f"LAYOUT has {len(layout.offsets)} variables, not {len(self._variables)}")
         parameters, contributions = self._memory = self._link.map(layout)
+        self._places = [tuple(offsets) for offsets in layout.offsets]
         for variable, offsets in zip(self._variables, layout.offsets):
             for number in (0, 1):
                 for memory, offset, sets in (
@@ -288,6 +290,24 @@ class Worker:
                 ):
                     array: Array = np.frombuffer(memory, np.float32, math.prod(variable.shape), offset)
                     sets[number][variable.name] = array.reshape(variable.shape)
+
+    def _copy_parameters(self, number: int) -> Arrays:
+        """Returns the values of a parameter set in memory that the program may write, which nobody else sees.
+
+        No byte is copied before it is written. Call it while the program has the set.
+        """
+        assert self._link is not None
+        if not self._variables:
+            return {}
+        begins = [offsets[number] for offsets in self._places]
+        begin = min(begins) // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
+        end = max(at + 4 * math.prod(variable.shape) for variable, at in zip(self._variables, begins))
+        memory = self._link.map_copy(begin, end)
+        result: Arrays = {}
+        for variable, at in zip(self._variables, begins):
+            array: Array = np.frombuffer(memory, np.float32, math.prod(variable.shape), at - begin)
+            result[variable.name] = array.reshape(variable.shape)
+        return result
 
     def _check_table(self, name: object) -> None:
         if name not in self._tables:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional, Protocol
 
 import torch
@@ -31,22 +31,49 @@ Sets = Sequence[Mapping[str, Any]]
 
 
 class Memory:
-    """Parameters on the CPU: they are views of the shared memory, and a gradient is copied once."""
+    """Parameters on the CPU: they are views of the shared memory, and a gradient is copied once.
+
+    copy_of: returns the arrays of a parameter set in memory that the program may write.
+    """
 
     is_shared = True
 
-    def __init__(self, parameters: Mapping[str, Any], values: Sets, contributions: Sets) -> None:
+    def __init__(
+        self, parameters: Mapping[str, Any], values: Sets, contributions: Sets, copy_of: Callable[[int], Any]
+    ) -> None:
         self._parameters = parameters
         self._values = values
         self._contributions = contributions
+        self._copy_of = copy_of
+        self._copy: dict[str, Any] = {}  # The values that the parameters have, if the program may write them.
         self._pairs = [[(parameter, both[name]) for name, parameter in parameters.items()] for both in values]
         self._addresses = [{name: both[name].data_ptr() for name in parameters} for both in values]
+        self._loaded: dict[str, int] = {}  # The addresses that load() has given.
+        self._versions: dict[str, int] = {}
         self._settled: list[str] = []
 
-    def load(self, number: int) -> None:
-        """Gives the parameters the values of a parameter set."""
-        for parameter, value in self._pairs[number]:
-            parameter.data = value
+    def load(self, number: int, may_be_written: bool = False) -> None:
+        """Gives the parameters the values of a parameter set.
+
+        may_be_written: written() finds writes of the program; without it they are a SIGSEGV on the CPU.
+        """
+        self._copy = self._writable(number) if may_be_written else {}
+        if self._copy:
+            for name, parameter in self._parameters.items():
+                parameter.data = self._copy[name]
+            self._loaded = {name: tensor.data_ptr() for name, tensor in self._copy.items()}
+            self._versions = {name: parameter._version for name, parameter in self._parameters.items()}
+        else:
+            for parameter, value in self._pairs[number]:
+                parameter.data = value
+            self._loaded = self._addresses[number]
+
+    def _writable(self, number: int) -> dict[str, Any]:
+        try:
+            arrays = self._copy_of(number)
+        except OSError:  # There is no address space for them.
+            return {}
+        return {name: tensor_of(arrays[name]) for name in self._parameters}
 
     def store(self, name: str, tensor: Any, number: int) -> None:
         """Begins to copy a contribution into a contribution set."""
@@ -62,21 +89,27 @@ class Memory:
         """The same, after it has waited for all copies."""
         return self.settled()
 
-    def has_moved(self, name: str, number: int) -> bool:
+    def has_moved(self, name: str) -> bool:
         """Returns whether a parameter's memory is no longer what load() gave it."""
-        return bool(self._parameters[name].data_ptr() != self._addresses[number][name])
+        return bool(self._parameters[name].data_ptr() != self._loaded[name])
 
     def written(self, number: Optional[int] = None, compares: bool = False) -> Optional[str]:
-        """Returns a parameter into which the program has written since load(), which is impossible on the CPU.
+        """Returns a parameter into which the program has written since load(). On the CPU only a copy can be written.
 
         number: the parameter set, if it still has the values of load(); those of parameters that have moved are
             compared with it.
         compares: compare all of them. A write through parameter.data leaves no other trace, but it takes long.
         """
+        for name, copy in self._copy.items():
+            if self._parameters[name]._version != self._versions[name]:
+                return name
+            if compares and number is not None and not _is_same(copy, self._values[number][name]):
+                return name
         return None
 
     def release(self) -> None:
         """Gives the parameters memory of their own, which the program may write."""
+        self._copy = {}
         for parameter in self._parameters.values():
             parameter.data = parameter.data.clone()
 
@@ -111,16 +144,15 @@ class DeviceMemory(Memory):
     is_shared = False
 
     def __init__(self, parameters: Mapping[str, Any], values: Sets, contributions: Sets, streams: Streams) -> None:
-        super().__init__(parameters, values, contributions)
+        super().__init__(parameters, values, contributions, lambda number: {})
         self._streams = streams
         self._forms = {name: _form_of(parameter) for name, parameter in parameters.items()}
         self._places: dict[str, int] = {}
-        self._versions: dict[str, int] = {}
         self._copies: collections.deque[tuple[str, Event, Any]] = collections.deque()
         streams.register([tensor for number in (0, 1) for tensor in values[number].values()], True)
         streams.register([tensor for number in (0, 1) for tensor in contributions[number].values()], False)
 
-    def load(self, number: int) -> None:
+    def load(self, number: int, may_be_written: bool = False) -> None:
         values = self._values[number]
         is_first = not self._versions  # Frozen parameters keep their values.
         with torch.no_grad():
@@ -150,7 +182,7 @@ class DeviceMemory(Memory):
         self._copies.clear()
         return result
 
-    def has_moved(self, name: str, number: int) -> bool:
+    def has_moved(self, name: str) -> bool:
         """Returns whether a parameter has another form. It may move: flatten_parameters() of an RNN moves it."""
         return _form_of(self._parameters[name]) != self._forms[name]
 
@@ -168,6 +200,11 @@ class DeviceMemory(Memory):
 
     def release(self) -> None:
         self.finish()
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    """Compares bytes of float32 tensors, so that NaN equals itself."""
+    return bool(torch.equal(a.view(torch.int32), b.view(torch.int32)))
 
 
 def _form_of(parameter: Any) -> tuple[Any, ...]:
@@ -214,12 +251,18 @@ class CudaStreams:
 
 
 def make_memory(
-    device: Any, parameters: Mapping[str, Any], values: Sets, contributions: Sets, streams: Optional[Streams]
+    device: Any,
+    parameters: Mapping[str, Any],
+    values: Sets,
+    contributions: Sets,
+    streams: Optional[Streams],
+    copy_of: Callable[[int], Any],
 ) -> Memory:
+    """copy_of: that of Memory."""
     if streams is not None:
         return DeviceMemory(parameters, values, contributions, streams)
     if device.type == "cpu":
-        return Memory(parameters, values, contributions)
+        return Memory(parameters, values, contributions, copy_of)
     if device.type == "cuda":
         return DeviceMemory(parameters, values, contributions, CudaStreams(device))
     raise ProgramError(f"the parameters are on {device}; Shoal computes on cpu and cuda devices")

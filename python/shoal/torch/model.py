@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -205,7 +206,7 @@ def _check_memory(parameters: Sequence[Entry]) -> None:
             e.tensor.requires_grad,
         )
         for e in parameters
-        if e.tensor.is_contiguous() and e.tensor.numel()
+        if e.tensor.numel() and _is_dense(e.tensor)
     )
     for before, after in zip(spans, spans[1:]):
         if before[0] == after[0] and after[1] < before[2] and (before[4] or after[4]):
@@ -213,6 +214,70 @@ def _check_memory(parameters: Sequence[Entry]) -> None:
                 f"the parameters {before[3]} and {after[3]} share memory; tie them as one parameter: "
                 "decoder.weight = encoder.weight, without .data"
             )
+
+
+def _is_dense(tensor: Any) -> bool:
+    """Returns whether the elements fill their memory without gaps, in any order of the dimensions."""
+    expected = 1
+    for stride, size in sorted(pair for pair in zip(tensor.stride(), tensor.shape) if pair[1] > 1):
+        if stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def why_stale(models: Mapping[str, nn.Module]) -> str:
+    """Names an attribute or buffer of a module that is a view of a trained parameter; empty if there is none.
+
+    A batch gives the parameter other memory, so that such a view keeps the values of the start.
+    """
+    entries = [entry for entry in tensors_of(models) if entry.is_parameter]
+    known = {id(entry.tensor) for entry in entries}
+    trained = {_storage_of(entry.tensor): entry.name for entry in entries if entry.tensor.requires_grad}
+    trained.pop(0, None)
+    for prefix, model in models.items():
+        for path, module in model.named_modules():
+            for attribute, value in [*vars(module).items(), *module._buffers.items()]:
+                if f"{attribute}_orig" in module._parameters:  # spectral_norm() makes it again in each forward pass.
+                    continue
+                for tensor in value[:_LISTED] if isinstance(value, (list, tuple)) else (value,):
+                    if isinstance(tensor, torch.Tensor) and id(tensor) not in known and _storage_of(tensor) in trained:
+                        name = f"{prefix}{path}.{attribute}" if path else prefix + attribute
+                        return (
+                            f"{name} is a view of the parameter {trained[_storage_of(tensor)]} from before the loop, "
+                            "where each batch gives the parameter other memory; the view keeps the values that it has "
+                            "now, so make it in forward()"
+                        )
+    return ""
+
+
+_LISTED = 64  # Longer lists of a module are no views of parameters.
+
+
+def _storage_of(tensor: Any) -> int:
+    """Returns the address of the memory of which the tensor is a view; 0 if it has none."""
+    if not _has_plain_values(tensor):
+        return 0
+    with contextlib.suppress(RuntimeError, NotImplementedError):  # Some kinds of tensors have no memory of their own.
+        return int(tensor.untyped_storage().data_ptr())
+    return 0
+
+
+def why_not_the_same(models: Mapping[str, nn.Module], trained: Mapping[str, Any]) -> str:
+    """Names a parameter that models have got since the run began, and that it does not train; empty if there is none.
+
+    trained: the parameters that the run trains, by name.
+    """
+    known = {id(parameter) for parameter in trained.values()}
+    for prefix, model in models.items():
+        for path, parameter in model.named_parameters():
+            if parameter.requires_grad and id(parameter) not in known:
+                name = variable_name((prefix + path).replace("_orig_mod.", ""))
+                return (
+                    f"the parameter {name} is another one than at the start, or is new, and "
+                    "the run does not train it; make all parameters before trainer.batches() begins"
+                )
+    return ""
 
 
 def describe_constants(entries: Sequence[Entry]) -> str:

@@ -33,6 +33,8 @@ from shoal.torch.model import (
     variable_name,
     why_a_table_is_better,
     why_not_synchronized,
+    why_not_the_same,
+    why_stale,
 )
 from shoal.torch.modes import Modes, check_training_modes
 from shoal.torch.rehearsal import Rehearsal
@@ -105,6 +107,7 @@ class Trainer:
         self._rehearsal: Optional[Rehearsal] = None
         self._rehearses = False
         self._collects = False
+        self._is_held = False  # The result waits until the body of the loop has ended.
         self._watch = Watch()
         self._trained: dict[str, Any] = {}
         self._expected: dict[str, int] = {}  # How often a gradient arrives in one backward pass.
@@ -208,6 +211,19 @@ class Trainer:
             yield batch
         if not self._has_stepped:
             raise ProgramError(f"{work} {_NO_STEP}")
+        if self._is_held:
+            self._check_parameters(work.parameter_set)
+            self._is_held = work.is_done = False
+            self._hand_over(work)
+
+    def _check_parameters(self, number: Optional[int] = None) -> None:
+        """Raises ProgramError for what the program has done to parameters where the run would lose it.
+
+        number: the parameter set, if it still has the values of the batch.
+        """
+        when = " after trainer.step() or in an evaluation"
+        self._parameter_check.check_replaced(when)
+        self._parameter_check.check_written(number, number is not None, when)
 
     def step(self, loss: Loss = None, **metrics: Any) -> None:
         """Ends the batch: runs the backward pass and contributes the gradients; in an evaluation it only reports.
@@ -275,6 +291,12 @@ class Trainer:
             if not self._is_last_of_block:
                 work.progress()
                 return
+        if self._looks_for_writes:
+            self._is_held = work.is_done = True
+        else:
+            self._hand_over(work)
+
+    def _hand_over(self, work: Work) -> None:
         work.done(self._loss_sum, metrics=self._sums)
         if self._rehearsal is not None and work.is_training:
             self._rehearsal.compare(work, self._rows.summed_gradients(), self._loss_sum)
@@ -343,6 +365,8 @@ class Trainer:
         if self._worker.index == 0:
             self._watch.warn(why_a_table_is_better(self._models, self._worker.run_file))
             self._watch.warn(why_not_synchronized(self._models))
+            if device.type == "cpu":  # On other devices parameters keep their memory.
+                self._watch.warn(why_stale(self._models))
         self._worker.declare(
             variables, tables=self._tables, optimizer=self._optimizer, metrics=self._metrics,
             computation=computation_of(device) + describe_constants(self._entries), **options,
@@ -354,7 +378,8 @@ class Trainer:
         ]
         self._values, self._targets = sets
         self._buffers = [e for e in self._entries if e.kind not in ("parameter", "constant")]
-        self._memory = make_memory(device, self._parameters, self._values, self._targets, self._streams)
+        copy_of = self._worker._copy_parameters
+        self._memory = make_memory(device, self._parameters, self._values, self._targets, self._streams, copy_of)
         self._parameter_check = ParameterCheck(self._memory, self._parameters)
 
     @contextlib.contextmanager
@@ -401,13 +426,14 @@ class Trainer:
         if not self._is_first:  # The program may have changed something after step().
             self._buffer_check.check()
             self._buffer_check.check_statistics()
-            self._parameter_check.check_written(when=" after trainer.step() or in an evaluation")
+            self._check_parameters()
         self._work = work
         self._loss_sum = 0.0
         self._sums: dict[str, Value] = {}
         self._fired: dict[str, int] = {}
         self._stored: set[str] = set()
-        self._memory.load(work.parameter_set)
+        self._looks_for_writes = self._watch.looks_for_writes(work.is_training)
+        self._memory.load(work.parameter_set, self._looks_for_writes)
         self._rows.begin(work)
         load_buffers(self._buffers, self._values[work.parameter_set], work._step, self._is_first)
         if self._is_first:
@@ -534,6 +560,9 @@ class Trainer:
             optimizer.check()
         self._parameter_check.check(work.parameter_set, self._watch.is_careful)
         self._buffer_check.check(compares_sums=self._watch.is_careful)
+        other = why_not_the_same(self._models, self._trained) if self._watch.is_careful else ""
+        if other:
+            raise ProgramError(other)
         if self._watch.is_careful and not is_skipped:
             trained = self._trained.items()
             self._watch.warn_of_unreached([n for n, p in trained if p.grad is None and n not in self._stored])

@@ -21,11 +21,21 @@ class Watch:
         self.runs_backward = False  # The program lets the trainer call backward().
         self._has_own_backward = False  # step(loss) has found gradients of the program.
         self._batches = 0
+        self._has_evaluated = False
         self._printed: set[str] = set()
 
     @property
     def is_careful(self) -> bool:
         return self._batches % _INTERVAL < _CAREFUL_BATCHES
+
+    def looks_for_writes(self, is_training: bool) -> bool:
+        """Returns whether the program may write parameters in the batch that begins, so that its error has their name.
+
+        So it is in the first training batches of a process and in its first evaluation.
+        """
+        is_first = self._batches < _CAREFUL_BATCHES if is_training else not self._has_evaluated
+        self._has_evaluated = self._has_evaluated or not is_training
+        return is_first
 
     def end_batch(self) -> None:
         """Called after each training batch."""
@@ -93,17 +103,22 @@ class ParameterCheck:
         if written is not None:
             raise ProgramError(
                 f"the program has written into the parameter {written}{when}; parameters belong to the run, which "
-                "would not see it: compute with other values in the forward pass, or let the loss keep them in bounds"
+                "updates them by itself and would not see it: compute with other values in the forward pass, or let "
+                "the loss keep them in bounds"
             )
+
+    def check_replaced(self, when: str = "") -> None:
+        for name, parameter in self._parameters.items():
+            if self._memory.has_moved(name):
+                raise ProgramError(
+                    f"the parameter {name} was replaced{when}, its shape is {tuple(parameter.shape)}; change models "
+                    "before trainer.batches() begins, and leave the values of parameters to the run"
+                )
 
     def check(self, number: int, is_careful: bool) -> None:
         """number: the parameter set of the batch."""
+        self.check_replaced()
         for name, parameter in self._parameters.items():
-            if self._memory.has_moved(name, number):
-                raise ProgramError(
-                    f"the parameter {name} was replaced, its shape is {tuple(parameter.shape)}; change models before "
-                    "trainer.batches() begins"
-                )
             if parameter.requires_grad != self._is_trained[name]:
                 raise ProgramError(
                     f"requires_grad of {name} has changed; freeze parameters before trainer.batches() begins"

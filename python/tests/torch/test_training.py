@@ -253,7 +253,8 @@ def test_parameters_are_views_of_the_shared_memory_and_free_after_the_run():
     addresses = set()
 
     def body(trainer, model, batch):
-        addresses.add(model[0].weight.data_ptr())
+        if trainer.work.index > 2:  # In the first batches they are copies, so that writes are found.
+            addresses.add(model[0].weight.data_ptr())
         trainer.step(F.cross_entropy(model(batch[0]), batch[1]))
 
     play(program(model, shoal.SGD(0.1), body), drive(6, 1, 8, shoal.SGD(0.1)))
