@@ -33,8 +33,8 @@ _LINE_OF_TRACEBACK = re.compile(r'^\s*File "(.+)", line (\d+)', re.MULTILINE)
 _PACKAGES = re.compile(r".*[/\\](?:site|dist)-packages[/\\]")
 # "[Errno 5]", and "errno = 5" of libraries.
 _NUMBER_OF_SYSTEM = re.compile(r"\berrno\W{1,3}\d", re.IGNORECASE)
-# "<_io.BytesIO object at 0x7f1c>": another one in each process.
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+\b")
+# "<_io.BytesIO object at 0x7f1c>": another one in each process; and which process of DataLoader it was.
+_OF_PROCESS = re.compile(r" at 0x[0-9a-fA-F]+\b|(?<=DataLoader worker process) \d+| \(pid(?:\(s\))? [\d, ]+\)")
 
 
 def _absolute(filename: str) -> str:
@@ -176,7 +176,7 @@ def describe(error: BaseException, is_asked: bool, has_begun: bool) -> tuple[int
         return kind, f"{_name(error.filename or '?')}:{error.lineno}: SyntaxError: {error.msg}", text
     name = type(error).__name__
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    message = _ADDRESS.sub("", " … ".join((lines[0], lines[-1])) if len(lines) > 1 else "".join(lines))
+    message = _OF_PROCESS.sub("", " … ".join((lines[0], lines[-1])) if len(lines) > 1 else "".join(lines))
     where, library = places_of(error.__traceback__)
     # An exception in a process of DataLoader is "Caught ValueError in …", its traceback as text, "ValueError: what".
     inside = _LINE_OF_TRACEBACK.findall(str(error)) if lines and lines[0].startswith("Caught ") else []

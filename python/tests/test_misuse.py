@@ -327,8 +327,16 @@ def caused(error, cause):
 
 
 def test_the_text_of_an_error_is_the_same_in_every_process():
-    message = describe(OSError(f"cannot identify image file {io.BytesIO()!r}"), False, True)[1]
-    assert message.endswith(": OSError: cannot identify image file <_io.BytesIO object>")
+    def text_of(error):
+        return describe(error, False, True)[1].split(": ", 1)[1]
+
+    text = text_of(OSError(f"cannot identify image file {io.BytesIO()!r}"))
+    assert text == "OSError: cannot identify image file <_io.BytesIO object>"
+    text = text_of(ValueError("Caught ValueError in DataLoader worker process 1.\nTraceback\nValueError: image 7"))
+    assert text == "ValueError: Caught ValueError in DataLoader worker process. … ValueError: image 7"
+    for pids in ("pid(s) 31908, 31909", "pid 31908"):
+        text = text_of(RuntimeError(f"DataLoader worker ({pids}) exited unexpectedly"))
+        assert text == "RuntimeError: DataLoader worker exited unexpectedly"
 
 
 @pytest.mark.parametrize(

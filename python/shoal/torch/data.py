@@ -209,6 +209,7 @@ class Pipeline:
         self._inside: collections.deque[Optional[Key]] = collections.deque()
         self._ready: collections.OrderedDict[Key, Any] = collections.OrderedDict()
         self._limit = 2 * num_workers * prefetch_factor
+        self._has_read = False
         loader: DataLoader[Any] = DataLoader(
             reader,  # type: ignore[arg-type,unused-ignore]
             batch_sampler=self,  # type: ignore[arg-type,unused-ignore]
@@ -219,8 +220,8 @@ class Pipeline:
         )
         others = multiprocessing.active_children()
         self._results = iter(loader)
-        readers = [process for process in multiprocessing.active_children() if process not in others]
-        atexit.register(_end_readers, os.getpid(), readers)
+        self._readers = [process for process in multiprocessing.active_children() if process not in others]
+        atexit.register(_end_readers, os.getpid(), self._readers)
 
     def __iter__(self) -> Iterator[Request]:
         """The batch sampler."""
@@ -255,12 +256,26 @@ class Pipeline:
         return key in self._ready or key in self._inside or any(request.key == key for request in self._waiting)
 
     def _move(self) -> None:
-        key, batch = next(self._results)
+        try:
+            key, batch = next(self._results)
+        except RuntimeError as error:
+            self._explain(error)
+            raise
+        self._has_read = True
         self._inside.popleft()
         if key is not None:
             self._ready[tuple(key)] = batch  # With pin_memory, older versions of PyTorch make lists of tuples.
             while len(self._ready) > self._limit:  # Announced, and never asked for.
                 self._ready.popitem(last=False)
+
+    def _explain(self, error: RuntimeError) -> None:
+        """Raises ProgramError if the processes of DataLoader have failed before they could read."""
+        if "exited unexpectedly" in str(error) and not self._has_read and any(r.exitcode == 1 for r in self._readers):
+            raise ProgramError(
+                "a process of DataLoader ended before it read anything, and its error is in the log of the program; "
+                'such a process imports the program again unless it is forked (multiprocessing_context="fork"), so put '
+                'what the program does under if __name__ == "__main__":'
+            ) from error
 
 
 class Source:

@@ -153,6 +153,24 @@ def test_a_program_that_leaves_its_readers_behind_ends_with_them(tmp_path):
     assert not done.stderr, done.stderr
 
 
+@pytest.mark.parametrize("context", ["spawn", "fork"])
+def test_readers_that_end_before_they_read_name_the_line_that_the_program_needs(context, tmp_path):
+    program = tmp_path / "train.py"
+    program.write_text(
+        "import os, torch, shoal.torch.data as data\n"
+        "from torch.utils.data import TensorDataset\n"
+        "reader = data.Reader(TensorDataset(torch.arange(100)), None)\n"
+        f"options = {{'multiprocessing_context': '{context}'}}\n"
+        f"if '{context}' == 'fork': options['worker_init_fn'] = lambda number: os._exit(9)\n"
+        "pipe = data.Pipeline(reader, 1, 2, options)\n"
+        "pipe.get(data.Request([1, 2], key=(0, 0), seed=1))\n"
+    )
+    environment = dict(os.environ, PYTHONPATH=os.path.dirname(os.path.dirname(shoal.__file__)))
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=120, env=environment)
+    assert done.returncode == 1
+    assert ('put what the program does under if __name__ == "__main__":' in done.stderr) == (context == "spawn")
+
+
 def test_an_error_of_the_data_set_names_its_line():
     class Broken(Numbers):
         def __getitem__(self, i):
