@@ -173,7 +173,7 @@ def test_the_result_of_an_early_batch_waits_for_the_end_of_the_loops_body():
     def body(trainer, model, batch):
         usual(trainer, model, batch)
         if trainer.work.index == 0:
-            with pytest.raises(shoal.ProgramError, match="is called for batch 0 of epoch 0 after done"):
+            with pytest.raises(shoal.ProgramError, match="is called for batch 0 of epoch 1 after done"):
                 trainer.work.progress()
             has_ended.set()
 
