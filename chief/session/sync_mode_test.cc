@@ -139,6 +139,25 @@ TEST_F(LastCutTest, ItDoesNotWaitForAnEvaluation) {
   EXPECT_THAT(notes_, Contains(HasSubstr(": the steps ended before workers had sent every part")));
 }
 
+TEST_F(LastCutTest, ItDoesNotWaitForAnEvaluationIfAllWorkersHaveDied) {
+  evaluation_blocks_ = 1;
+  StartTraining();
+  const uint64_t last_step = session_->plan()->last_step;
+  ReportStepsUpTo(last_step);
+  PassTime(40, ps_);  // The leases of the workers end.
+  v1::RequestStopRequest stop;
+  stop.set_stop(true);
+  ASSERT_TRUE(session_->RequestStop(now_, stop).ok());
+  Cut(last_step);
+  PassTime(1, ps_);
+  EXPECT_THAT(manifests_, IsEmpty());  // A worker may come back for the evaluation.
+  PassTime(3, ps_);
+  ASSERT_EQ(manifests_.size(), 1u);
+  ManifestIsWritten(manifests_[0]);
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_DONE);
+  EXPECT_THAT(notes_, Not(Contains(HasSubstr("in time"))));
+}
+
 TEST_F(LastCutTest, AnErrorWaitsForItAndNamesIt) {
   TrainUpTo(3, 3);
   PassTime(320, ps_);  // Their leases end, then cluster.wait_seconds.

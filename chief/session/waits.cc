@@ -243,6 +243,12 @@ bool Waits::CheckStop(absl::Time now) {
   steps_deadline_ =
       needs_a_step ? std::min(steps_deadline_, now + kLastContributions) : absl::InfiniteFuture();
   if (now <= std::min(stop_deadline_, steps_deadline_)) return true;
+  if (now <= stop_deadline_ && !context_.phases.steps_have_ended()) {
+    // No worker came back. The last cut does not wait for evaluations any longer.
+    context_.phases.EndSteps();
+    steps_deadline_ = now + kLastContributions;
+    return true;
+  }
   context_.log.NoteTrouble(
       context_.has_checkpoint()
           ? absl::StrFormat(
