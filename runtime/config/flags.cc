@@ -60,8 +60,10 @@ absl::Status UnknownFlag(FlagScope scope, absl::string_view written, absl::strin
                         absl::StrCat("has no meaning for this command", WhoTakesIt(scope, scopes)));
   }
   if (const ForeignFlag* foreign = FindForeignFlag(scope, name)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(written, " is ", foreign->system, "'s flag; Shoal's is ", foreign->ours));
+    const bool has_none = absl::StartsWith(foreign->ours, "none, ");
+    return absl::InvalidArgumentError(absl::StrCat(written, " is ", foreign->system, "'s flag; ",
+                                                   has_none ? "Shoal has " : "Shoal's is ",
+                                                   foreign->ours));
   }
   const std::string hint = DidYouMean(name, names, "--");
   return InvalidField(written, absl::StrCat("is not a flag", hint.empty() ? "; see --help" : hint));

@@ -37,13 +37,13 @@ TEST(ForeignFlagsTest, NamesOfOtherSystemsAreAnsweredWithOurs) {
   EXPECT_THAT(Error({"--precision=bf16"}), HasSubstr("Shoal's is --compute_dtype=bfloat16"));
   EXPECT_THAT(Error({"--eval"}), HasSubstr("Shoal's is a command of its own: shoal eval DIR"));
   EXPECT_EQ(Error({"--format=onnx"}, kScopeExport),
-            "--format is another system's flag; Shoal's is none, because exports are safetensors");
+            "--format is another system's flag; Shoal has none, because exports are safetensors");
 }
 
 TEST(ForeignFlagsTest, TheAnswerIsThatOfTheCommand) {
   EXPECT_EQ(Error({"--task=1"}, kScopeTask), "--task is TF-Slim's flag; Shoal's is --task_index");
   EXPECT_EQ(Error({"--task=1"}),
-            "--task is TF-Slim's flag; Shoal's is none, because this command starts all tasks; "
+            "--task is TF-Slim's flag; Shoal has none, because this command starts all tasks; "
             "`shoal worker` has --task_index");
   EXPECT_THAT(Error({"--master=a:1"}, kScopeTask), HasSubstr("Shoal's is --chief_host"));
   EXPECT_THAT(Error({"--master=a:1"}), HasSubstr("`shoal worker` has --chief_host"));
@@ -69,7 +69,8 @@ bool IsAnswered(const std::string& name, FlagScope scope) {
     if (name == spec.name && (spec.scopes & scope) != 0) return true;
   }
   const std::string error = Error({absl::StrCat("--", name, "=1")}, scope);
-  return absl::StrContains(error, "; Shoal's is ") || absl::StrContains(error, "`shoal ");
+  return absl::StrContains(error, "; Shoal's is ") ||
+         absl::StrContains(error, "; Shoal has none") || absl::StrContains(error, "`shoal ");
 }
 
 // The flags of TF-Slim's train_image_classifier.py and eval_image_classifier.py without those for
@@ -102,12 +103,13 @@ TEST(ForeignFlagsTest, TheFlagsOfOtherLaunchersAreAnswered) {
              "nnodes node_rank master_addr master_port rdzv_endpoint rdzv_backend rdzv_id "
              "max_restarts backend strategy accelerator precision max_epochs deepspeed hostfile "
              "include np H n amp ckpt checkpoint resume_from_checkpoint pretrained_checkpoint "
-             "workers num-workers gpus device dir split opt eval_interval_secs")) {
+             "workers num-workers gpus device dir split opt eval_interval_secs seed_everything "
+             "per_device_train_batch_size num_train_epochs warmup_steps fast_dev_run")) {
     EXPECT_TRUE(IsAnswered(name, kScopeTrain)) << name;
     EXPECT_TRUE(IsAnswered(name, kScopeLaunch)) << name;
   }
   EXPECT_EQ(Error({"-H", "a:2,b:2"}),
-            "-H is Horovod's flag; Shoal's is none, because this command uses this machine; "
+            "-H is Horovod's flag; Shoal has none, because this command uses this machine; "
             "`shoal launch` has --hosts=FILE");
   EXPECT_EQ(Error({"--hostfile=f"}, kScopeLaunch),
             "--hostfile is DeepSpeed's flag; Shoal's is --hosts=FILE, with a line for each host");
