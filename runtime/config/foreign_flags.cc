@@ -171,7 +171,6 @@ constexpr ForeignFlag kForeignFlags[] = {
     {"num_readers", kRunning, "TF-Slim", kThreads},
     {"num_servers", kRunning, "MXNet", "--num_ps_tasks"},
     {"num_train_epochs", kRunning, "PyTorch", "--num_epochs"},
-    {"num_train_epochs", kRunning, "Hugging Face", "--num_epochs"},
     {"num_worker", kRunning, "TensorFlow", "--num_replicas"},
     {"num_workers", kRunning, "another system", kWorkers},
     {"opt", kRunning, "PyTorch", "--optimizer=sgd, or another name"},

@@ -8,8 +8,8 @@
 
 namespace shoal {
 
-// Returns how the run in the directory ended, or nothing if it is not over, or if nobody can see now
-// whether it is. It is over if its summary.json is at least as new as the files that each start
+// Returns how the run in the directory ended, or nothing if it is not over, or if nobody can see
+// now whether it is. It is over if its summary.json is at least as new as the files that each start
 // writes: first the text in its lock, then cluster.textproto.
 std::optional<Summary> SummaryIfOver(const std::string& directory);
 
