@@ -21,6 +21,11 @@ def tensor_of(array: Array) -> Any:
         return torch.from_numpy(array)
 
 
+def tensors_of_sets(sets: Sequence[Mapping[str, Array]]) -> list[dict[str, Any]]:
+    """Returns tensors on the arrays of several sets."""
+    return [{name: tensor_of(array) for name, array in arrays.items()} for arrays in sets]
+
+
 def values_of(gradient: Any) -> Any:
     """Returns a gradient as a dense tensor without the graph that backward(create_graph=True) leaves at it."""
     gradient = gradient.detach()

@@ -15,6 +15,7 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 from shoal.errors import ProgramError
+from shoal.worker import Variable
 
 Models = Union[nn.Module, Sequence[nn.Module], Mapping[str, nn.Module]]
 
@@ -109,6 +110,14 @@ def why_a_table_is_better(models: Mapping[str, nn.Module], run_file: str) -> str
     )
 
 
+def warnings_about(models: Mapping[str, nn.Module], run_file: str, device: Any) -> Iterator[str]:
+    """Yields warnings about models on a device, some of them empty."""
+    yield why_a_table_is_better(models, run_file)
+    yield why_not_synchronized(models)
+    if device.type == "cpu":  # On other devices parameters keep their memory.
+        yield why_stale(models)
+
+
 def tensors_of(models: Mapping[str, nn.Module], statistics: Sequence[str] = ()) -> Iterator[Entry]:
     """Yields parameters and persistent buffers; each tensor once, by its first name."""
     seen: set[int] = set()
@@ -128,6 +137,19 @@ def tensors_of(models: Mapping[str, nn.Module], statistics: Sequence[str] = ()) 
                 yield Entry(
                     name, _kind_of_buffer(module, attribute, buffer, name in statistics), buffer, module, attribute
                 )
+
+
+_KINDS = {"statistic": "assign", "fixed": "frozen"}
+
+
+def variables_of(entries: Sequence[Entry]) -> list[Variable]:
+    """Returns the variables of a run whose initial values are those of the tensors."""
+    variables = []
+    for entry in entries:
+        if entry.kind not in ("counter", "constant"):
+            kind = _KINDS.get(entry.kind) or ("trainable" if entry.tensor.requires_grad else "frozen")
+            variables.append(Variable(entry.name, initial=entry.tensor.detach().cpu().numpy(), kind=kind))
+    return variables
 
 
 def _kind_of_buffer(module: nn.Module, attribute: str, buffer: Any, is_statistic: bool) -> str:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 import numpy as np
+import torch
 
+from shoal._protocol import Indices
 from shoal._rows import Array, Keys
 from shoal.errors import ProgramError
+from shoal.torch.memory import values_of
+from shoal.torch.model import Entry
 from shoal.worker import Work
 
 
@@ -17,6 +22,18 @@ class Rehearsal:
         self._kept: Optional[tuple[dict[str, Any], dict[str, tuple[Keys, Array]], float]] = None
         self._steps = 0
         self._asked = 0
+
+    def batches(self, work: Work) -> Iterator[Indices]:
+        """Gives the work the examples of the batch, and then those in reverse order as another batch; yields them.
+
+        Afterwards the work has its own again, and the real batch follows.
+        """
+        real = work.indices, work.seed
+        for indices, seed in (real, (real[0][::-1], work.seed ^ 1)):
+            work.indices, work.seed = np.ascontiguousarray(indices), seed
+            yield work.indices
+        work.indices, work.seed = real
+        self.is_running = False
 
     def is_incomplete(self) -> bool:
         """Returns whether a batch ended without a step."""
@@ -55,3 +72,10 @@ def _differs(work: Work, what: str) -> ProgramError:
         f"{work} was computed twice, and {what}: something remembers batches, or has random numbers of its own (torch, "
         "numpy.random and random are seeded for each batch)"
     )
+
+
+def contributions_of(trained: Mapping[str, Any], buffers: Sequence[Entry]) -> dict[str, Any]:
+    """Returns copies of what a batch contributes: the gradients of trained parameters, and statistics."""
+    result = {name: torch.zeros_like(p) if p.grad is None else values_of(p.grad).clone() for name, p in trained.items()}
+    result.update({e.name: e.tensor.clone() for e in buffers if e.kind == "statistic"})
+    return {name: tensor.cpu().numpy() for name, tensor in result.items()}

@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
 
-import numpy as np
 import torch
 
 from shoal import _protocol, optimizers
@@ -21,7 +20,7 @@ from shoal.torch import data
 from shoal.torch.convert import check_all_are_optimized, from_torch, taken_over
 from shoal.torch.files import take_result
 from shoal.torch.guard import refused
-from shoal.torch.memory import Memory, Streams, make_memory, tensor_of, values_of
+from shoal.torch.memory import Memory, Streams, make_memory, tensors_of_sets
 from shoal.torch.model import (
     BufferCheck,
     Models,
@@ -31,18 +30,17 @@ from shoal.torch.model import (
     named_models,
     tensors_of,
     variable_name,
-    why_a_table_is_better,
-    why_not_synchronized,
+    variables_of,
+    warnings_about,
     why_not_the_same,
-    why_stale,
 )
 from shoal.torch.modes import Modes, check_training_modes
-from shoal.torch.rehearsal import Rehearsal
+from shoal.torch.rehearsal import Rehearsal, contributions_of
 from shoal.torch.settings import computation_of, number_in, set_threads
 from shoal.torch.tables import BatchRows, NamedKeys, _TableModule
-from shoal.torch.values import array_of, losses_of, mean_of
+from shoal.torch.values import arrays_of, losses_of, mean_of, run_backward
 from shoal.torch.watch import ParameterCheck, Watch
-from shoal.worker import Variable, Work, Worker
+from shoal.worker import Work, Worker
 
 # A tensor with the mean over the batch or with a value per example, several of them, one for each model, or a number.
 Loss = Any
@@ -51,7 +49,6 @@ _NO_STEP = (
     "ended without trainer.step(loss); call it once for every batch, or trainer.skip() for one that has nothing to "
     "learn from"
 )
-_KINDS = {"statistic": "assign", "fixed": "frozen"}
 
 
 class Trainer:
@@ -277,7 +274,8 @@ class Trainer:
         if work.is_training:
             self._buffer_check.remember_statistics()
         if self._rehearsal is not None and self._rehearsal.is_running:
-            self._rehearsal.keep(self._gradients(), self._rows.summed_gradients(), self._loss_sum)
+            contributions = contributions_of(self._trained, self._buffers)
+            self._rehearsal.keep(contributions, self._rows.summed_gradients(), self._loss_sum)
             work.progress()
             return
         if work.is_training:
@@ -352,31 +350,20 @@ class Trainer:
     def _declare(self, **options: Any) -> None:
         self._entries = list(tensors_of(self._models, self._statistics))
         device = check_entries(self._entries, self._statistics, bool(self._tables))
-        variables = []
-        for entry in self._entries:
-            if entry.kind in ("counter", "constant"):
-                continue
-            kind = _KINDS.get(entry.kind) or ("trainable" if entry.tensor.requires_grad else "frozen")
-            variables.append(Variable(entry.name, initial=entry.tensor.detach().cpu().numpy(), kind=kind))
         self._parameters = {e.name: e.tensor for e in self._entries if e.kind == "parameter"}
         self._trained = {name: p for name, p in self._parameters.items() if p.requires_grad}
         check_all_are_optimized(self._optimizer, self._trained)
         set_threads(self._worker.run_file)
         if self._worker.index == 0:
-            self._watch.warn(why_a_table_is_better(self._models, self._worker.run_file))
-            self._watch.warn(why_not_synchronized(self._models))
-            if device.type == "cpu":  # On other devices parameters keep their memory.
-                self._watch.warn(why_stale(self._models))
+            for warning in warnings_about(self._models, self._worker.run_file, device):
+                self._watch.warn(warning)
         self._worker.declare(
-            variables, tables=self._tables, optimizer=self._optimizer, metrics=self._metrics,
+            variables_of(self._entries), tables=self._tables, optimizer=self._optimizer, metrics=self._metrics,
             computation=computation_of(device) + describe_constants(self._entries), **options,
         )  # fmt: skip
         self._rows.start(device)
-        sets = [
-            [{name: tensor_of(array) for name, array in arrays.items()} for arrays in both]
-            for both in (self._worker._parameters, self._worker._contributions)
-        ]
-        self._values, self._targets = sets
+        self._values = tensors_of_sets(self._worker._parameters)
+        self._targets = tensors_of_sets(self._worker._contributions)
         self._buffers = [e for e in self._entries if e.kind not in ("parameter", "constant")]
         copy_of = self._worker._copy_parameters
         self._memory = make_memory(device, self._parameters, self._values, self._targets, self._streams, copy_of)
@@ -493,16 +480,10 @@ class Trainer:
                 "that has nothing to learn from ends with trainer.skip() in the place of step()"
             )
         self._watch.runs_backward = self._watch.runs_backward or is_finite
-        share = examples / size
-        roots = [(mean if share == 1 else mean * share, of) for mean, of in zip(means, inputs) if mean.requires_grad]
         is_rehearsal = self._rehearsal is not None and self._rehearsal.is_running
         self._collects = is_last and self._overlap and not is_rehearsal
         try:
-            if inputs[0] is None:
-                torch.autograd.backward([root for root, _ in roots])
-            else:
-                for number, (root, of) in enumerate(roots):
-                    torch.autograd.backward(root, retain_graph=number + 1 < len(roots), inputs=of)
+            run_backward(means, inputs, examples / size)
         finally:
             self._collects = False
         if self._fired and not self._expected and not is_rehearsal:
@@ -519,10 +500,8 @@ class Trainer:
 
     def _add_metrics(self, metrics: dict[str, Any], examples: int) -> None:
         for name, value in metrics.items():
-            if isinstance(value, list) and self._worker._metrics.get(name) != _protocol.AUC:
-                value = np.array([float(item) for item in value])  # A value per example; (sum, weight) is a tuple.
-            value = tuple(map(array_of, value)) if isinstance(value, (tuple, list)) else array_of(value)
-            part = value_of(self._worker._metrics, name, value, examples)
+            is_auc = self._worker._metrics.get(name) == _protocol.AUC
+            part = value_of(self._worker._metrics, name, arrays_of(value, is_auc), examples)
             self._sums[name] = add(self._sums[name], part) if name in self._sums else part
 
     def _make_hook(self, name: str) -> Callable[[Any], None]:
@@ -578,31 +557,18 @@ class Trainer:
 
     # check_determinism()
 
-    def _gradients(self) -> dict[str, Any]:
-        """Returns the contributions of the batch."""
-        result = {
-            name: torch.zeros_like(p) if p.grad is None else values_of(p.grad).clone()
-            for name, p in self._trained.items()
-        }
-        result.update({e.name: e.tensor.clone() for e in self._buffers if e.kind == "statistic"})
-        return {name: tensor.cpu().numpy() for name, tensor in result.items()}
-
     def _rehearse(self, work: Work, source: data.Source) -> Iterator[Any]:
         """The batch, then its examples in reverse order as another batch; the real one follows."""
         self._rehearses = False
         self._rehearsal = Rehearsal()
-        real = work.indices, work.seed
-        for indices, seed in (real, (real[0][::-1], work.seed ^ 1)):
+        for indices in self._rehearsal.batches(work):
             batch = source.peek(self._worker, work, indices)
-            work.indices, work.seed = np.ascontiguousarray(indices), seed
             self._begin(work)
             self._named_keys.forget_next()
             self._named_keys.look_up(work, batch)
             yield batch
             if self._rehearsal.is_incomplete():
                 raise ProgramError(f"{work} {_NO_STEP}")
-        work.indices, work.seed = real
-        self._rehearsal.is_running = False
 
 
 _OPTIONS_OF_BATCHES = [

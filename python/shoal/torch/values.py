@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -17,6 +18,13 @@ def array_of(value: Any) -> Any:
         return value
     value = value.detach().cpu()
     return (value.float() if value.is_floating_point() else value).numpy()
+
+
+def arrays_of(value: Any, is_auc: bool) -> Any:
+    """Returns a metric's value with arrays in the place of tensors."""
+    if isinstance(value, list) and not is_auc:
+        return np.array([float(item) for item in value])  # A value per example; (sum, weight) is a tuple.
+    return tuple(map(array_of, value)) if isinstance(value, (tuple, list)) else array_of(value)
 
 
 def losses_of(
@@ -67,3 +75,13 @@ def mean_of(loss: Any, examples: int) -> Any:
         f"the loss has the shape {tuple(loss.shape)}; it must be the mean over the batch, or one value for each of its "
         f"{examples} examples"
     )
+
+
+def run_backward(means: Sequence[Any], inputs: Sequence[Any], share: float) -> None:
+    """Runs the backward pass of losses, each times `share`. inputs: those of losses_of()."""
+    roots = [(mean if share == 1 else mean * share, of) for mean, of in zip(means, inputs) if mean.requires_grad]
+    if inputs[0] is None:
+        torch.autograd.backward([root for root, _ in roots])
+        return
+    for number, (root, of) in enumerate(roots):
+        torch.autograd.backward(root, retain_graph=number + 1 < len(roots), inputs=of)

@@ -572,6 +572,6 @@ def test_a_dense_embedding_that_a_table_should_hold_is_named(rows, run_file, war
 
 
 def test_the_warning_of_a_large_embedding_is_printed_once(capsys, monkeypatch):
-    monkeypatch.setattr("shoal.torch.trainer.why_a_table_is_better", lambda models, run_file: "it is large")
+    monkeypatch.setattr("shoal.torch.model.why_a_table_is_better", lambda models, run_file: "it is large")
     play(program(mlp(), shoal.SGD(0.1)), drive(3, 2, 8, shoal.SGD(0.1)))
     assert capsys.readouterr().out.count("shoal: warning: it is large") == 1
