@@ -15,11 +15,14 @@ from shoal.torch.memory import values_of
 from shoal.torch.model import Entry
 from shoal.worker import Work
 
+Gradients = dict[str, tuple[Keys, Array]]  # The keys and the gradients of each table.
+
 
 class Rehearsal:
     def __init__(self) -> None:
         self.is_running = True
-        self._kept: Optional[tuple[dict[str, Any], dict[str, tuple[Keys, Array]], float]] = None
+        self.rows: Gradients = {}  # Those of the real batch.
+        self._kept: Optional[tuple[dict[str, Any], Gradients, float]] = None
         self._steps = 0
         self._asked = 0
 
@@ -40,27 +43,26 @@ class Rehearsal:
         self._asked += 1
         return self._steps != self._asked
 
-    def keep(self, contributions: dict[str, Any], rows: dict[str, tuple[Keys, Array]], loss_sum: float) -> None:
-        """rows: the keys and the gradients of each table."""
+    def keep(self, contributions: dict[str, Any], rows: Gradients, loss_sum: float) -> None:
         self._steps += 1
         if self._kept is None:
             self._kept = contributions, rows, loss_sum
 
-    def compare(self, work: Work, rows: dict[str, tuple[Keys, Array]], loss_sum: float) -> None:
+    def compare(self, work: Work, loss_sum: float) -> None:
         assert self._kept is not None
         contributions, rows_before, loss_before = self._kept
         for name, before in contributions.items():
             if before.tobytes() != work.gradients._arrays[name].tobytes():
                 raise _differs(work, f"the contributions to {name} differ")
-        for table in {**rows_before, **rows}:
-            (keys_before, before), (keys, now) = (of.get(table, _NO_ROWS) for of in (rows_before, rows))
+        for table in {**rows_before, **self.rows}:
+            (keys_before, before), (keys, now) = (of.get(table, _NO_ROWS) for of in (rows_before, self.rows))
             if keys_before.tobytes() != keys.tobytes():
                 raise _differs(work, f"the keys of table {table} whose rows have gradients differ")
             if before.tobytes() != now.tobytes():
                 raise _differs(work, f"the gradients of rows of table {table} differ")
         if loss_before != loss_sum:
             raise ProgramError(f"{work} was computed twice, with the losses {loss_before!r} and {loss_sum!r}")
-        tables = f" and {len(rows)} tables" if rows else ""
+        tables = f" and {len(self.rows)} tables" if self.rows else ""
         print(f"shoal: check_determinism: {work} had the same bytes twice, in {len(contributions)} variables{tables}")
 
 

@@ -280,6 +280,8 @@ class Trainer:
             return
         if work.is_training:
             self._contribute(work, is_skipped)
+            if self._rehearsal is not None:  # The rest of the body may clear the gradients.
+                self._rehearsal.rows = self._rows.summed_gradients()
             self._named_keys.name_next(work, self._source)
             self._watch.end_batch()
             if not self._watch.is_careful:
@@ -297,7 +299,7 @@ class Trainer:
     def _hand_over(self, work: Work) -> None:
         work.done(self._loss_sum, metrics=self._sums)
         if self._rehearsal is not None and work.is_training:
-            self._rehearsal.compare(work, self._rows.summed_gradients(), self._loss_sum)
+            self._rehearsal.compare(work, self._loss_sum)
             self._rehearsal = None
 
     def backward(self, loss: Loss, examples: int, **metrics: Any) -> None:

@@ -440,6 +440,25 @@ def test_a_check_of_determinism_compares_the_gradients_of_rows():
         check_with(lambda net, batch: net.first(torch.tensor([[100 + len(calls)]])))
 
 
+def test_a_check_of_determinism_takes_gradients_that_the_program_clears_behind_step(capsys):
+    def program(worker):
+        net = shoal_net()
+        trainer = shoal.torch.Trainer(worker, net, shoal.SGD(0.1), tables=TABLES, metrics=())
+        trainer.check_determinism()
+        for batch in trainer.batches(DATA, batch_size=8):
+            usual(trainer, net, batch)
+            trainer.zero_grad()
+
+    def scenario(fake):
+        fake.row_of = row_of
+        values = fake.handshake()
+        check(fake.train(values, INDICES), INDICES, values)
+        fake.finish()
+
+    play(program, scenario)
+    assert "had the same bytes twice, in 2 variables and 2 tables" in capsys.readouterr().out
+
+
 def test_a_module_is_copied_and_shown_without_its_trainer():
     bag = shoal.torch.EmbeddingBag(table="item", dim=3, mode="mean")
     assert repr(bag) == "EmbeddingBag(table='item', dim=3, mode='mean')"
