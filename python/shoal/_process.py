@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from shoal.worker import Worker
 
 STARTED_AGAIN = "SHOAL_STARTED_BY_HAND"
+IMPORTED = 78  # The exit code of a process of multiprocessing that has imported the program, which then ran.
 OLDEST_GLIBC = (2, 35)  # Equal to the version in the wheel's tag; deploy/python/build verifies it.
 
 
@@ -185,9 +186,25 @@ def refuse_launchers(program: Sequence[str]) -> None:
         )
 
 
+def _tell_parent_of_import() -> None:
+    """Lets an uncaught exception end this process with the exit code IMPORTED."""
+    previous = sys.excepthook
+
+    def end(kind: type[BaseException], error: BaseException, trace: Optional[TracebackType]) -> None:
+        previous(kind, error, trace)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(IMPORTED)
+
+    sys.excepthook = end
+
+
 def start_by_hand() -> None:
     """Replaces this process by a run in one process whose program is this one again."""
-    if multiprocessing.parent_process() is not None:
+    is_imported = getattr(multiprocessing.current_process(), "_inheriting", False)  # It has no parent_process() yet.
+    if is_imported or multiprocessing.parent_process() is not None:
+        if is_imported:
+            _tell_parent_of_import()
         raise errors.ProgramError(
             "a process of multiprocessing, such as one of DataLoader, has imported the program and runs it: put what "
             'the program does under if __name__ == "__main__":'

@@ -89,3 +89,17 @@ def test_a_program_that_a_notebook_runs_does_not_replace_the_kernel(tmp_path):
     assert "train.py:5: shoal.Worker() needs a program in a file; in a notebook use shoal.launch(" in done.stderr
     done = by_hand(tmp_path, code + "python.get_ipython = lambda: None\n" + worker, SHOAL="/bin/true")
     assert done.returncode == 0, done.stderr
+
+
+def test_a_process_that_imports_a_program_begins_no_run(tmp_path):
+    code = (
+        "import multiprocessing, shoal\n"
+        "if __name__ != '__main__': shoal.Worker()\n"
+        "process = multiprocessing.get_context('spawn').Process(target=print)\n"
+        "process.start()\n"
+        "process.join()\n"
+        "print(process.exitcode)\n"
+    )
+    done = by_hand(tmp_path, code, SHOAL="/bin/echo")
+    assert done.stdout == "78\n"
+    assert "has imported the program and runs it: put what the program does under if" in done.stderr

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, IterableDataset, Subset, TensorDataset, default_collate, get_worker_info
 
+from shoal._process import IMPORTED
 from shoal._protocol import Announcement, Indices
 from shoal.errors import MissingError, ProgramError
 from shoal.torch.loaders import remedy_of
@@ -209,7 +210,6 @@ class Pipeline:
         self._inside: collections.deque[Optional[Key]] = collections.deque()
         self._ready: collections.OrderedDict[Key, Any] = collections.OrderedDict()
         self._limit = 2 * num_workers * prefetch_factor
-        self._has_read = False
         loader: DataLoader[Any] = DataLoader(
             reader,  # type: ignore[arg-type,unused-ignore]
             batch_sampler=self,  # type: ignore[arg-type,unused-ignore]
@@ -261,7 +261,6 @@ class Pipeline:
         except RuntimeError as error:
             self._explain(error)
             raise
-        self._has_read = True
         self._inside.popleft()
         if key is not None:
             self._ready[tuple(key)] = batch  # With pin_memory, older versions of PyTorch make lists of tuples.
@@ -269,8 +268,8 @@ class Pipeline:
                 self._ready.popitem(last=False)
 
     def _explain(self, error: RuntimeError) -> None:
-        """Raises ProgramError if the processes of DataLoader have failed before they could read."""
-        if "exited unexpectedly" in str(error) and not self._has_read and any(r.exitcode == 1 for r in self._readers):
+        """Raises ProgramError if a process of DataLoader has run the program, which it only was to import."""
+        if "exited unexpectedly" in str(error) and any(r.exitcode == IMPORTED for r in self._readers):
             raise ProgramError(
                 "a process of DataLoader ended before it read anything, and its error is in the log of the program; "
                 'such a process imports the program again unless it is forked (multiprocessing_context="fork"), so put '

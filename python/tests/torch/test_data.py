@@ -153,22 +153,41 @@ def test_a_program_that_leaves_its_readers_behind_ends_with_them(tmp_path):
     assert not done.stderr, done.stderr
 
 
-@pytest.mark.parametrize("context", ["spawn", "fork"])
-def test_readers_that_end_before_they_read_name_the_line_that_the_program_needs(context, tmp_path):
+READS = (
+    "reader = data.Reader(DATA, None)\n"
+    "pipe = data.Pipeline(reader, 1, 2, {'multiprocessing_context': 'spawn', **globals().get('OPTIONS', {})})\n"
+    "pipe.get(data.Request([1, 2], key=(0, 0), seed=1))\n"
+)
+NO_GUARD = "DATA = torch.utils.data.TensorDataset(torch.arange(100))\nif __name__ != '__main__': shoal.Worker()\n"
+ENDS_BY_ITSELF = (
+    "DATA = torch.utils.data.TensorDataset(torch.arange(100))\n"
+    "OPTIONS = {'multiprocessing_context': 'fork', 'worker_init_fn': lambda number: os._exit(1)}\n"
+)
+CLASS_UNDER_THE_GUARD = (
+    "if __name__ == '__main__':\n"
+    "    class Numbers(list): pass\n"
+    "    DATA = Numbers(range(9))\n"
+    "    " + READS.replace("\n", "\n    ")
+)
+
+
+@pytest.mark.parametrize(
+    "rest, needs_guard, error",
+    [
+        (NO_GUARD + READS, True, "has imported the program and runs it"),
+        (ENDS_BY_ITSELF + READS, False, "exited unexpectedly"),
+        (CLASS_UNDER_THE_GUARD, False, "Can't get attribute 'Numbers'"),
+    ],
+)
+def test_readers_that_run_the_program_name_the_line_that_it_needs(rest, needs_guard, error, tmp_path):
     program = tmp_path / "train.py"
-    program.write_text(
-        "import os, torch, shoal.torch.data as data\n"
-        "from torch.utils.data import TensorDataset\n"
-        "reader = data.Reader(TensorDataset(torch.arange(100)), None)\n"
-        f"options = {{'multiprocessing_context': '{context}'}}\n"
-        f"if '{context}' == 'fork': options['worker_init_fn'] = lambda number: os._exit(9)\n"
-        "pipe = data.Pipeline(reader, 1, 2, options)\n"
-        "pipe.get(data.Request([1, 2], key=(0, 0), seed=1))\n"
-    )
+    program.write_text("import os, torch, shoal, shoal.torch.data as data\n" + rest)
     environment = dict(os.environ, PYTHONPATH=os.path.dirname(os.path.dirname(shoal.__file__)))
     done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=120, env=environment)
     assert done.returncode == 1
-    assert ('put what the program does under if __name__ == "__main__":' in done.stderr) == (context == "spawn")
+    assert error in done.stderr
+    last = done.stderr.strip().splitlines()[-1]
+    assert ('put what the program does under if __name__ == "__main__":' in last) == needs_guard, last
 
 
 def test_an_error_of_the_data_set_names_its_line():
