@@ -40,17 +40,53 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> OpenSince(FileSystem* files, const s
                    "; `shoal inspect` lists the checkpoints of a run"));
 }
 
+// Writes the variables to `directory`/`name`, which gets the name `path`, possibly later.
+absl::Status WriteModel(FileSystem* files, Checkpoint* checkpoint, VariableValues values,
+                        const std::string& path, const std::string& directory,
+                        const std::string& name) {
+  const absl::Status written = ExportModel(*files, *checkpoint, directory, name, values);
+  if (written.ok()) return written;
+  return absl::Status(written.code(), absl::StrCat("--model_file: cannot write ", path, ": ",
+                                                   written.message(), "; name another file"));
+}
+
+// Returns the text about a model file that is written.
+std::string DescribeModelFile(const Checkpoint& checkpoint, VariableValues values,
+                              const std::string& path, bool with_rows) {
+  const auto& variables = checkpoint.manifest().variables();
+  const auto num_tables =
+      std::count_if(variables.begin(), variables.end(),
+                    [](const v1::VariableSpec& variable) { return variable.has_table(); });
+  return absl::StrCat(variables.size() - num_tables, " variables, step ",
+                      checkpoint.manifest().step(),
+                      values == VariableValues::kAverages ? ", averages: " : ": ", path,
+                      num_tables > 0 && !with_rows ? " (without tables: see --tables)" : "");
+}
+
+// Writes the rows, and the model file too unless its path is empty. Returns what to print.
 absl::StatusOr<std::string> ExportRows(const CommandLine& line, FileSystem* files,
-                                       Checkpoint* checkpoint) {
+                                       Checkpoint* checkpoint, const std::string& model_path) {
+  const std::string& directory = line.task.tables_directory;
   if (line.task.use_averages) {
     return InvalidField("--use_averages", "has no meaning with --tables: tables have no averages");
+  }
+  // The export makes the directory of the rows.
+  if (!model_path.empty() && ParentDirectory(model_path) != absl::StripSuffix(directory, "/")) {
+    RETURN_IF_ERROR(CheckDirectoryOf(*files, "--model_file", model_path));
   }
   std::unique_ptr<Checkpoint> since;
   if (!line.task.since.empty()) {
     ASSIGN_OR_RETURN(since, OpenSince(files, line.run.out(), line.task.since));
   }
-  const absl::StatusOr<std::vector<ExportedTable>> tables =
-      ExportTables(*files, *checkpoint, since.get(), line.task.tables_directory);
+  absl::Status model_written;
+  const ModelFileOfExport model = {
+      model_path, [&](const std::string& model_directory, const std::string& name) {
+        return model_written = WriteModel(files, checkpoint, VariableValues::kCurrent, model_path,
+                                          model_directory, name);
+      }};
+  const absl::StatusOr<std::vector<ExportedTable>> tables = ExportTables(
+      *files, *checkpoint, since.get(), directory, model_path.empty() ? nullptr : &model);
+  RETURN_IF_ERROR(model_written);
   if (!tables.ok()) {
     return absl::Status(tables.status().code(),
                         absl::StrCat("--tables: ", tables.status().message()));
@@ -62,8 +98,11 @@ absl::StatusOr<std::string> ExportRows(const CommandLine& line, FileSystem* file
                     table.rows, " rows");
     if (since != nullptr) absl::StrAppend(&text, " and ", table.removed, " removed");
   }
-  absl::StrAppend(&text, "; in ", line.task.tables_directory);
-  return text;
+  absl::StrAppend(&text, "; in ", directory);
+  if (model_path.empty()) return text;
+  return absl::StrCat(text, "\n",
+                      DescribeModelFile(*checkpoint, VariableValues::kCurrent, model_path,
+                                        /*with_rows=*/true));
 }
 
 // Returns what to print.
@@ -71,21 +110,9 @@ absl::StatusOr<std::string> ExportVariables(const CommandLine& line, FileSystem*
                                             Checkpoint* checkpoint, const std::string& path) {
   RETURN_IF_ERROR(CheckDirectoryOf(*files, "--model_file", path));
   ASSIGN_OR_RETURN(const VariableValues values, ValuesToUse(line.task.use_averages, *checkpoint));
-  const absl::Status written = ExportModel(*files, *checkpoint, ParentDirectory(path),
-                                           path.substr(path.rfind('/') + 1), values);
-  if (!written.ok()) {
-    return absl::Status(written.code(), absl::StrCat("--model_file: cannot write ", path, ": ",
-                                                     written.message(), "; name another file"));
-  }
-  const auto& variables = checkpoint->manifest().variables();
-  const auto num_tables =
-      std::count_if(variables.begin(), variables.end(),
-                    [](const v1::VariableSpec& variable) { return variable.has_table(); });
-  const bool has_no_rows = num_tables > 0 && line.task.tables_directory.empty();
-  return absl::StrCat(variables.size() - num_tables, " variables, step ",
-                      checkpoint->manifest().step(),
-                      values == VariableValues::kAverages ? ", averages: " : ": ", path,
-                      has_no_rows ? " (without tables: see --tables)" : "");
+  RETURN_IF_ERROR(WriteModel(files, checkpoint, values, path, ParentDirectory(path),
+                             path.substr(path.rfind('/') + 1)));
+  return DescribeModelFile(*checkpoint, values, path, /*with_rows=*/false);
 }
 
 // Returns what to print.
@@ -104,11 +131,7 @@ absl::StatusOr<std::string> Export(const CommandLine& line) {
     if (line.task.since.empty()) return ExportVariables(line, files.get(), checkpoint.get(), path);
     return InvalidField("--since", "has no meaning without --tables; name the directory for them");
   }
-  ASSIGN_OR_RETURN(const std::string rows, ExportRows(line, files.get(), checkpoint.get()));
-  if (given.empty()) return rows;
-  ASSIGN_OR_RETURN(const std::string variables,
-                   ExportVariables(line, files.get(), checkpoint.get(), path));
-  return absl::StrCat(rows, "\n", variables);
+  return ExportRows(line, files.get(), checkpoint.get(), given);
 }
 
 }  // namespace

@@ -23,6 +23,7 @@
 #include "nlohmann/json.hpp"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpoint_testing.h"
+#include "runtime/checkpoint/model_export.h"
 
 namespace shoal {
 namespace {
@@ -99,6 +100,23 @@ TEST_F(TableCommandsTest, ExportWritesRowsAndVariablesOfOneCheckpoint) {
   EXPECT_THAT(ReadFile(*files_, file).value(), HasSubstr("dense/b"));
   ASSERT_EQ(Run(&ExportMain, {"--tables=" + rows_}), 0) << errors_;
   EXPECT_TRUE(FileExists(*files_, file)) << "an export of tables removes only its own files";
+}
+
+TEST_F(TableCommandsTest, TheDirectoryOfTheModelFileIsCheckedBeforeRowsAreWritten) {
+  Save(7);
+  EXPECT_NE(Run(&ExportMain, {"--tables=" + rows_, "--model_file=" + out_ + "/no/m.safetensors"}),
+            0);
+  EXPECT_THAT(errors_, HasSubstr("--model_file: cannot write " + out_ +
+                                 "/no/m.safetensors: there "
+                                 "is no directory " +
+                                 out_ + "/no; create it"));
+  EXPECT_FALSE(FileExists(*files_, rows_));
+  // A directory in the place of the file is found only when the file gets its name.
+  ASSERT_OK(files_->MakeDirectory(rows_ + "/model.safetensors/inside"));
+  EXPECT_NE(
+      Run(&ExportMain, {"--tables=" + rows_ + "/", "--model_file=" + rows_ + "/model.safetensors"}),
+      0);
+  EXPECT_FALSE(FileExists(*files_, rows_ + "/export.json"));
 }
 
 TEST_F(TableCommandsTest, ExportSinceACheckpointWritesWhatChanged) {
@@ -286,6 +304,42 @@ TEST_F(ExportToABadDiskTest, AfterAKillAllFilesAreOfOneExportWhereExportJsonIsTh
     } else {
       EXPECT_THAT(files, AnyOf(earlier, later)) << "change " << n;
     }
+  }
+  EXPECT_GT(without, 0);
+}
+
+TEST_F(ExportToABadDiskTest, TheModelFileIsReplacedWithTheRowsAndBeforeExportJsonIsThere) {
+  bool done = false;
+  int without = 0;
+  for (int n = 0; !done; ++n) {
+    FaultyFileSystem disk;
+    const std::unique_ptr<Checkpoint> then = Save(disk, 7), now = Save(disk, 9);
+    Checkpoint* checkpoint = then.get();
+    const ModelFileOfExport model = {"rows/model.safetensors",
+                                     [&](const std::string& directory, const std::string& name) {
+                                       return ExportModel(disk, *checkpoint, directory, name);
+                                     }};
+    ASSERT_OK(ExportTables(disk, *then, nullptr, "rows", &model).status());
+    const std::map<std::string, std::string> earlier = FilesIn(disk, "rows");
+    ASSERT_EQ(earlier.size(), 4u);
+    ASSERT_OK(disk.SyncDirectory("."));
+    checkpoint = now.get();
+    disk.faults().FailFrom(disk.faults().num_changes() + n, absl::UnavailableError("killed"));
+    done = ExportTables(disk, *now, nullptr, "rows", &model).ok();
+    disk.Crash();
+    std::map<std::string, std::string> files;
+    for (auto& [name, contents] : FilesIn(disk, "rows")) {
+      if (name.find(".new") == std::string::npos) files[name] = contents;
+    }
+    if (files.count("export.json") == 0) {
+      ++without;
+      continue;
+    }
+    const bool is_new = files["export.json"].find("\"step\": 9") != std::string::npos;
+    EXPECT_EQ(files.size(), 4u) << "change " << n;
+    EXPECT_EQ(files["model.safetensors"] == earlier.at("model.safetensors"), !is_new) << n;
+    EXPECT_EQ(files["item.values.npy"] == earlier.at("item.values.npy"), !is_new) << n;
+    EXPECT_TRUE(is_new || !done);
   }
   EXPECT_GT(without, 0);
 }

@@ -99,6 +99,15 @@ class NewFiles {
     return std::make_unique<NpyWriter>(*std::move(file));
   }
 
+  // Writes the model file with its new name.
+  absl::Status Add(const ModelFileOfExport& model) {
+    paths_.push_back(model.path);
+    const std::string name = NewName(model.path);
+    RETURN_IF_ERROR(model.write(ParentDirectory(name), name.substr(name.rfind('/') + 1)));
+    model_directory_ = ParentDirectory(name);
+    return absl::OkStatus();
+  }
+
   // Makes Replace remove this file of an earlier export, unless a new file has its name.
   void RemoveOld(const std::string& name) { removed_.push_back(JoinPath(directory_, name)); }
 
@@ -117,6 +126,9 @@ class NewFiles {
     }
     paths_.clear();
     RETURN_IF_ERROR(Written(file_system_.SyncDirectory(directory_)));
+    if (!model_directory_.empty()) {
+      RETURN_IF_ERROR(Written(file_system_.SyncDirectory(model_directory_)));
+    }
     return Written(WriteAtomically(file_system_, described, description));
   }
 
@@ -127,6 +139,7 @@ class NewFiles {
   const std::string directory_;
   std::vector<std::string> paths_;
   std::vector<std::string> removed_;
+  std::string model_directory_;  // Empty if the export has no model file.
 };
 
 // Returns the rows of `now`, values only, that `then` has not or has with another value. Adds the
@@ -345,7 +358,8 @@ std::string Describe(const Checkpoint& checkpoint, const Checkpoint* since,
 
 absl::StatusOr<std::vector<ExportedTable>> ExportTables(FileSystem& file_system,
                                                         Checkpoint& checkpoint, Checkpoint* since,
-                                                        const std::string& directory) {
+                                                        const std::string& directory,
+                                                        const ModelFileOfExport* model) {
   if (!checkpoint.slices().has_tables()) {
     return NoTables(checkpoint);
   }
@@ -373,6 +387,7 @@ absl::StatusOr<std::vector<ExportedTable>> ExportTables(FileSystem& file_system,
     ASSIGN_OR_RETURN(ExportedTable exported, ExportTable(checkpoint, since, v, name, &files));
     tables.push_back(std::move(exported));
   }
+  if (model != nullptr) RETURN_IF_ERROR(files.Add(*model));
   RETURN_IF_ERROR(files.Replace(Describe(checkpoint, since, tables)));
   return tables;
 }

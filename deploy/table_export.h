@@ -3,6 +3,7 @@
 #define SHOAL_DEPLOY_TABLE_EXPORT_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -42,9 +43,18 @@ struct ExportedTable {
 // describes. Errors name the remedy. Returns FailedPrecondition, and changes nothing, if the
 // checkpoint has no tables or the directory has an export of another run or kind; also if `since`
 // is not of the same tables.
+//
+// A model file that is not null is part of the export: `write` is called after the rows are written
+// with the directory and the name of a file, which then gets the name `path` together with the
+// other files. An error of `write` is returned.
+struct ModelFileOfExport {
+  std::string path;
+  std::function<absl::Status(const std::string& directory, const std::string& name)> write;
+};
 absl::StatusOr<std::vector<ExportedTable>> ExportTables(FileSystem& file_system,
                                                         Checkpoint& checkpoint, Checkpoint* since,
-                                                        const std::string& directory);
+                                                        const std::string& directory,
+                                                        const ModelFileOfExport* model = nullptr);
 
 // Finds rows of one table by key.
 class TableReader {

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 #include "base/find_file.h"
 #include "base/status_macros.h"
+#include "nlohmann/json.hpp"
 #include "proto/v1/checkpoint.pb.h"
 #include "proto/v1/variable.pb.h"
 #include "runtime/checkpoint/checkpoint.h"
@@ -22,12 +24,14 @@ namespace {
 // Tensors of a safetensors file; Place::where is the offset in its data.
 class SafetensorsTensors : public GivenTensors {
  public:
-  static absl::StatusOr<std::unique_ptr<GivenTensors>> Open(FileSystem& file_system,
-                                                            const std::string& path) {
+  static absl::StatusOr<std::unique_ptr<SafetensorsTensors>> Open(FileSystem& file_system,
+                                                                  const std::string& path) {
     auto tensors = std::make_unique<SafetensorsTensors>();
     ASSIGN_OR_RETURN(tensors->file_, file_system.OpenForRead(path));
     ASSIGN_OR_RETURN(const SafetensorsHeader header,
                      ReadSafetensorsHeader(*tensors->file_, path, &tensors->data_begin_));
+    const auto step = header.metadata.find("step");
+    if (step != header.metadata.end()) tensors->step_ = step->second;
     for (const SafetensorsEntry& entry : header.tensors) {
       if (entry.dtype != "F32") {
         return absl::InvalidArgumentError(absl::StrCat(path, ": tensor ", entry.name, " is ",
@@ -37,8 +41,11 @@ class SafetensorsTensors : public GivenTensors {
       place.where = entry.begin;
       place.shape.assign(entry.shape.begin(), entry.shape.end());
     }
-    return std::unique_ptr<GivenTensors>(std::move(tensors));
+    return tensors;
   }
+
+  // Returns the step of the checkpoint that the file is of; empty if it does not say that.
+  const std::string& step() const { return step_; }
 
   absl::Status Read(const std::string& name, const std::string& slot, uint64_t first,
                     absl::Span<float> out) override {
@@ -53,6 +60,7 @@ class SafetensorsTensors : public GivenTensors {
  private:
   std::unique_ptr<ReadableFile> file_;
   uint64_t data_begin_ = 0;
+  std::string step_;
 };
 
 // Variables of a checkpoint; Place::where is the index of the variable.
@@ -111,6 +119,24 @@ class CheckpointTensors : public GivenTensors {
   const std::unique_ptr<Checkpoint> checkpoint_;
 };
 
+// Returns an error if the rows in a directory were exported from a checkpoint of another step than
+// the model file beside them. Arrays of other programs have no export.json that says the step.
+absl::Status CheckSameStep(FileSystem& file_system, const std::string& directory,
+                           const std::string& model_file, const std::string& model_step) {
+  const std::string path = JoinPath(directory, kExportDescription);
+  const absl::StatusOr<std::string> text = ReadFile(file_system, path);
+  if (absl::IsNotFound(text.status())) return absl::OkStatus();
+  RETURN_IF_ERROR(text.status());
+  const auto described = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (!described.is_object() || !described.contains("step")) return absl::OkStatus();
+  const std::string step = described["step"].dump();
+  if (model_step.empty() || step == model_step) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      path, " says that the rows are of step ", step, ", but ", model_file, " is of step ",
+      model_step, "; export both at once (shoal export RUN --tables=", directory,
+      " --model_file=", model_file, "), or remove the model file"));
+}
+
 // Tables in arrays of NumPy, by the names of their files, and the tensors of a safetensors file
 // beside them, if there is one. Tables without files start from their initializers, and so do all
 // other variables if there is no safetensors file; Place::where is 1 for a table.
@@ -123,7 +149,10 @@ class ArrayTensors : public GivenTensors {
     const std::string file = JoinPath(directory, kModelExportFile);
     ASSIGN_OR_RETURN(const std::optional<FileInfo> found, FindFile(file_system, file));
     if (found.has_value()) {
-      ASSIGN_OR_RETURN(tensors->others_, SafetensorsTensors::Open(file_system, file));
+      ASSIGN_OR_RETURN(std::unique_ptr<SafetensorsTensors> model,
+                       SafetensorsTensors::Open(file_system, file));
+      RETURN_IF_ERROR(CheckSameStep(file_system, directory, file, model->step()));
+      tensors->others_ = std::move(model);
       for (const std::string& name : tensors->others_->Names()) {
         tensors->places_[name].shape = *tensors->others_->ShapeOf(name);
       }
@@ -180,7 +209,11 @@ absl::StatusOr<BucketRows> GivenTensors::ReadBucket(const std::string& name, uin
 absl::StatusOr<std::unique_ptr<GivenTensors>> GivenTensors::Open(FileSystem& file_system,
                                                                  const std::string& path) {
   ASSIGN_OR_RETURN(const FileInfo info, file_system.GetInfo(path));
-  if (!info.is_directory) return SafetensorsTensors::Open(file_system, path);
+  if (!info.is_directory) {
+    ASSIGN_OR_RETURN(std::unique_ptr<SafetensorsTensors> file,
+                     SafetensorsTensors::Open(file_system, path));
+    return std::unique_ptr<GivenTensors>(std::move(file));
+  }
   ASSIGN_OR_RETURN(const bool are_arrays, TableArrays::AreIn(file_system, path));
   if (are_arrays) return ArrayTensors::Open(file_system, path);
   ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,

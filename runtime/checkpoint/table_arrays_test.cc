@@ -84,10 +84,12 @@ class TableArraysTest : public ::testing::Test {
   }
 
   // Writes model.safetensors beside the arrays, with one tensor of these numbers.
-  void WriteModel(const std::string& name, const std::vector<float>& numbers) {
+  void WriteModel(const std::string& name, const std::vector<float>& numbers,
+                  const std::map<std::string, std::string>& metadata = {}) {
     const uint64_t bytes = numbers.size() * sizeof(float);
     SafetensorsHeader header;
     header.tensors = {{name, "F32", {numbers.size()}, 0, bytes}};
+    header.metadata = metadata;
     Write("model.safetensors",
           EncodeSafetensorsHeader(header).append(reinterpret_cast<const char*>(numbers.data()),
                                                  numbers.size() * sizeof(float)));
@@ -272,6 +274,23 @@ TEST_F(TableArraysTest, HalfATableAndHalfAnExportAreRefused) {
   Write("item.removed.npy", Npy<uint64_t>("<u8", {0}, {}));
   EXPECT_THAT(Error(), HasSubstr("rows/item.removed.npy belongs to an export of what changed since "
                                  "a checkpoint; export all rows, without --since"));
+}
+
+TEST_F(TableArraysTest, RowsAndAModelFileOfDifferentStepsAreRefused) {
+  WriteModel("bias", {1, 2, 3, 4}, {{"step", "7"}});
+  EXPECT_OK(Rows(1).status()) << "arrays of a program have no export.json";
+  Write("export.json", R"({"step": 9, "since": null})");
+  EXPECT_THAT(
+      Rows(1).status(),
+      StatusIs(absl::StatusCode::kFailedPrecondition,
+               HasSubstr("init_from: rows/export.json says that the rows are of step 9, but "
+                         "rows/model.safetensors is of step 7; export both at once (shoal export "
+                         "RUN --tables=rows --model_file=rows/model.safetensors), or remove the "
+                         "model file")));
+  WriteModel("bias", {1, 2, 3, 4}, {{"step", "9"}});
+  EXPECT_OK(Rows(1).status());
+  WriteModel("bias", {1, 2, 3, 4});
+  EXPECT_OK(Rows(1).status()) << "the model file does not say its step";
 }
 
 TEST_F(TableArraysTest, ThereAreNoValuesForOtherVariablesOfAProgram) {
