@@ -28,6 +28,13 @@ absl::StatusOr<std::optional<ResumePoint>> FindResumePoint(const v1::RunConfig& 
     if (resume == "must") return NothingToResume(checkpoints->root());
     return std::optional<ResumePoint>();
   }
+  if (absl::IsFailedPrecondition(found.status())) {
+    const std::string& root = checkpoints->root();
+    return absl::FailedPreconditionError(
+        absl::StrCat(found.status().message(), "; bring it back to ", root,
+                     ". To start anew, name another --out, or call `rm ", root,
+                     "/LATEST`: the next start then removes the steps in metrics.jsonl"));
+  }
   RETURN_IF_ERROR(found.status());
   if (resume == "never") {
     return absl::AlreadyExistsError(

@@ -22,7 +22,8 @@ struct ResumePoint {
 // Returns the newest valid checkpoint if checkpoint.resume and the kind of training allow the run
 // to resume from it; none if the run has no checkpoint. Adds to `rejected` a line for each damaged
 // checkpoint that is newer. Errors are those of CheckpointDirectory::OpenLatestValid, such as
-// DataLoss if all checkpoints are damaged or FailedPrecondition if somebody has removed them, and
+// DataLoss if all checkpoints are damaged or FailedPrecondition, here with the remedy, if
+// somebody has removed them, and
 //   NotFound            --resume=must, and there is no checkpoint;
 //   AlreadyExists       --resume=never, and there is a checkpoint;
 //   FailedPrecondition  the checkpoint is of the other kind of training, synchronous or not.

@@ -39,8 +39,8 @@ absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(FileSystem* file_sys
   if (!found.has_value()) return NoCheckpointIn(*file_system, run_directory);
   ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointDirectory> directory,
                    CheckpointDirectory::Open(*file_system, root));
-  ASSIGN_OR_RETURN(std::vector<CheckpointName> names, directory->List());
-  if (names.empty()) return NoCheckpointIn(*file_system, run_directory);
+  absl::StatusOr<std::vector<CheckpointName>> names = directory->ListSome();
+  if (!names.ok()) return NoCheckpointIn(*file_system, run_directory, names.status());
   return names;
 }
 

@@ -109,6 +109,21 @@ TEST(InspectRunTest, CheckpointsThatTheRunRemovesMeanwhileAreNotDamaged) {
   EXPECT_THAT(report->text, Not(HasSubstr("ckpt-10-")));
 }
 
+TEST_F(InspectCommandTest, CheckpointsThatSomebodyRemovedAreMissed) {
+  ASSERT_OK(WriteAtomically(*file_system_, out_ + "/run.textproto", ""));
+  ASSERT_OK(WriteAtomically(*file_system_, out_ + "/summary.json", ""));
+  for (const uint64_t step : {10, 20}) {
+    options_.step = step;
+    ASSERT_OK(RemoveTree(*file_system_, out_ + "/checkpoints/" + TestName(options_).ToString()));
+  }
+  EXPECT_THAT(InspectRun(file_system_.get(), out_, std::nullopt),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("/checkpoints/LATEST: names " + TestName(options_).ToString() +
+                                 ", but no checkpoint is there any more; bring it back, or name "
+                                 "the directory of another run")));
+  EXPECT_EQ(InspectMain({"--out=" + out_}), 78);
+}
+
 TEST_F(InspectCommandTest, BadDirectoriesAreNamedAndNotMade) {
   const auto error_of = [this](const std::string& path) {
     return std::string(InspectRun(file_system_.get(), path, std::nullopt).status().message());

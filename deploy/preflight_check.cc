@@ -20,6 +20,7 @@
 #include "runtime/checkpoint/training_complete.h"
 #include "runtime/config/optimizer_groups.h"
 #include "runtime/config/run_config.h"
+#include "runtime/observability/metrics_file.h"
 #include "worker/replica/replica_inputs.h"
 
 namespace shoal {
@@ -88,6 +89,16 @@ absl::StatusOr<bool> WasStarted(const v1::RunConfig& run, FileSystem* file_syste
   return cluster.has_value();
 }
 
+// Returns the note about a run that was started before and has no checkpoint.
+absl::StatusOr<std::string> BeginsAgain(const v1::RunConfig& run, FileSystem* file_system) {
+  const absl::StatusOr<StepMetrics> last =
+      LastMetricsLine(file_system, JoinPath(run.out(), "metrics.jsonl"));
+  if (absl::IsUnavailable(last.status())) return last.status();
+  return absl::StrCat(
+      "no checkpoint in ", run.out(), ": begins at step 0",
+      last.ok() ? absl::StrCat(" and removes the ", last->step, " steps in metrics.jsonl") : "");
+}
+
 // Checks that init_from, if it is set, has the variables that the model needs.
 absl::Status CheckInitialModel(const v1::RunConfig& run, const RunPlan& plan,
                                FileSystem* file_system, std::vector<std::string>* notes) {
@@ -142,7 +153,8 @@ absl::StatusOr<PreflightCheck> CheckBeforeStart(const v1::RunConfig& run, FileSy
   if (manifest == nullptr) {
     ASSIGN_OR_RETURN(const bool was_started, WasStarted(run, file_system));
     if (was_started) {
-      check.notes.push_back(absl::StrCat("no checkpoint in ", run.out(), ": begins at step 0"));
+      ASSIGN_OR_RETURN(std::string note, BeginsAgain(run, file_system));
+      check.notes.push_back(std::move(note));
     }
     RETURN_IF_ERROR(CheckInitialModel(run, *plan, file_system, &check.notes));
     return check;

@@ -6,6 +6,7 @@
 #include "base/faulty_file_system.h"
 #include "base/status_matchers.h"
 #include "runtime/config/run_config.h"
+#include "runtime/observability/metrics_file.h"
 #include "runtime/process/shutdown.h"
 
 namespace shoal {
@@ -49,14 +50,27 @@ TEST_F(PreflightCheckTest, ARunThatCannotBeSeenNowDoesNotBeginAtStepZero) {
   const int before = disk_.faults().num_reads();
   ASSERT_OK_AND_ASSIGN(check, Check());
   ASSERT_EQ(check.notes.size(), 1u);
-  EXPECT_THAT(check.notes[0], HasSubstr("no checkpoint in run: begins at step 0"));
+  EXPECT_EQ(check.notes[0], "no checkpoint in run: begins at step 0");
   const int reads = disk_.faults().num_reads() - before;
-  ASSERT_EQ(reads, 2) << "it looks for checkpoints and cluster.textproto";
+  ASSERT_EQ(reads, 3) << "it looks for checkpoints, cluster.textproto and metrics.jsonl";
   for (int read = 0; read < reads; ++read) {
     disk_.faults().FailReadAt(disk_.faults().num_reads() + read, absl::UnavailableError("stale"));
     EXPECT_THAT(Check(), StatusIs(absl::StatusCode::kUnavailable)) << "read " << read;
     disk_.faults().StopFailing();
   }
+}
+
+TEST_F(PreflightCheckTest, ARunThatBeginsAgainSaysWhichStepsItRemoves) {
+  ASSERT_OK(disk_.MakeDirectory("run"));
+  ASSERT_OK(WriteAtomically(disk_, "run/cluster.textproto", ""));
+  StepMetrics first, second;
+  first.step = 1;
+  second.step = 2;
+  ASSERT_OK(WriteAtomically(disk_, "run/metrics.jsonl", MetricsLine(first) + MetricsLine(second)));
+  ASSERT_OK_AND_ASSIGN(const PreflightCheck check, Check());
+  ASSERT_EQ(check.notes.size(), 1u);
+  EXPECT_EQ(check.notes[0],
+            "no checkpoint in run: begins at step 0 and removes the 2 steps in metrics.jsonl");
 }
 
 TEST_F(PreflightCheckTest, ARunThatMustResumeAndCannotBeSeenNowIsNotMissing) {
@@ -73,7 +87,11 @@ TEST_F(PreflightCheckTest, ARunWhoseCheckpointsWereRemovedDoesNotBeginAtStepZero
     run_.mutable_checkpoint()->set_resume(resume);
     EXPECT_THAT(Check(), StatusIs(absl::StatusCode::kFailedPrecondition,
                                   HasSubstr("run/checkpoints/LATEST: names "
-                                            "ckpt-9-1-0000000000000001, but no checkpoint is")))
+                                            "ckpt-9-1-0000000000000001, but no checkpoint is "
+                                            "there any more; bring it back to run/checkpoints. To "
+                                            "start anew, name another --out, or call `rm "
+                                            "run/checkpoints/LATEST`: the next start then removes "
+                                            "the steps in metrics.jsonl")))
         << resume;
   }
 }

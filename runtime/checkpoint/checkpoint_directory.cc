@@ -130,15 +130,7 @@ absl::StatusOr<std::vector<CheckpointName>> CheckpointDirectory::List() const {
 
 absl::StatusOr<std::unique_ptr<Checkpoint>> CheckpointDirectory::OpenLatestValid(
     Checkpoint::Verify verify, std::vector<std::string>* rejected) {
-  ASSIGN_OR_RETURN(std::vector<CheckpointName> names, List());
-  if (names.empty()) {
-    const absl::Status none = NoneIsLeft();
-    // The run's chief may have published its first checkpoint meanwhile.
-    if (absl::IsFailedPrecondition(none)) {
-      ASSIGN_OR_RETURN(names, List());
-    }
-    if (names.empty()) return none;
-  }
+  ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, ListSome());
   for (const CheckpointName& name : names) {
     const std::string path = GetPath(name.ToString());
     auto checkpoint = Checkpoint::Open(file_system_, path, verify);
@@ -154,17 +146,21 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> CheckpointDirectory::OpenLatestValid
 
 // LATEST is written after a manifest is durable, and removed before the last manifest is removed on
 // purpose. So after any crash a checkpoint that it names exists, or a newer one.
-absl::Status CheckpointDirectory::NoneIsLeft() const {
+absl::StatusOr<std::vector<CheckpointName>> CheckpointDirectory::ListSome() const {
+  ASSIGN_OR_RETURN(std::vector<CheckpointName> names, List());
+  if (!names.empty()) return names;
   const std::string path = GetPath(kLatestFile);
   const absl::StatusOr<std::string> latest = ReadFile(file_system_, path);
   if (absl::IsNotFound(latest.status())) {
     return absl::NotFoundError(absl::StrCat(root_, " has no checkpoint"));
   }
   RETURN_IF_ERROR(latest.status());
-  return absl::FailedPreconditionError(absl::StrCat(
-      path, ": names ", absl::StripAsciiWhitespace(*latest),
-      ", but no checkpoint is there any more; bring it back, or start anew with another --out (or "
-      "here, which removes the steps in metrics.jsonl, once you have removed LATEST)"));
+  // The run's chief may have published its first checkpoint meanwhile.
+  ASSIGN_OR_RETURN(names, List());
+  if (!names.empty()) return names;
+  return absl::FailedPreconditionError(absl::StrCat(path, ": names ",
+                                                    absl::StripAsciiWhitespace(*latest),
+                                                    ", but no checkpoint is there any more"));
 }
 
 absl::StatusOr<std::unique_ptr<Checkpoint>> CheckpointDirectory::OpenIfValid(

@@ -76,11 +76,16 @@ class CheckpointDirectory {
   // Returns the names that have a MANIFEST, newest first, without opening them.
   absl::StatusOr<std::vector<CheckpointName>> List() const;
 
+  // Returns the names like List if there are any. Returns NotFound if LATEST says that there was
+  // never a checkpoint, and FailedPrecondition if it names one, which somebody has removed; the
+  // caller adds the remedy.
+  absl::StatusOr<std::vector<CheckpointName>> ListSome() const;
+
   // Opens the newest undamaged checkpoint. Adds to `rejected` a line, with the reason, for each
   // newer damaged one, which the caller must log. Returns NotFound if there was never a checkpoint,
-  // FailedPrecondition if LATEST names one and none is left, DataLoss if all are damaged, and the
-  // error itself (Unavailable, say) if a newer one cannot be read now: an older one must not take
-  // its place, since the steps between them would be lost.
+  // FailedPrecondition if LATEST names one and none is left (see ListSome), DataLoss if all are
+  // damaged, and the error itself (Unavailable, say) if a newer one cannot be read now: an older
+  // one must not take its place, since the steps between them would be lost.
   absl::StatusOr<std::unique_ptr<Checkpoint>> OpenLatestValid(Checkpoint::Verify verify,
                                                               std::vector<std::string>* rejected);
 
@@ -100,9 +105,6 @@ class CheckpointDirectory {
   absl::StatusOr<std::vector<CheckpointName>> AllNames() const;
   // Opens a checkpoint. Returns null if it is damaged.
   absl::StatusOr<std::unique_ptr<Checkpoint>> OpenIfValid(const CheckpointName& name);
-  // Returns NotFound if LATEST says that there was never a checkpoint, and FailedPrecondition if it
-  // names one, which somebody has removed.
-  absl::Status NoneIsLeft() const;
   // Removes LATEST durably if all checkpoints are void.
   absl::Status RemoveVoidLatest();
   // Removes the manifest durably, if it exists.

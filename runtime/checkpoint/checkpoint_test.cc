@@ -21,7 +21,9 @@
 namespace shoal {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -478,7 +480,8 @@ TEST(CheckpointDirectoryTest, CheckpointsThatSomebodyElseRemovedAreMissed) {
   ASSERT_OK(RemoveTree(disk, checkpoints->GetPath(TestName(Step(1)).ToString())));
   EXPECT_THAT(checkpoints->OpenLatestValid(kEverything, &rejected),
               StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("checkpoints/LATEST: names ckpt-2-1-")));
+                       AllOf(HasSubstr("checkpoints/LATEST: names ckpt-2-1-"),
+                             EndsWith(", but no checkpoint is there any more"))));
   ASSERT_OK(disk.Remove("checkpoints/LATEST"));
   EXPECT_THAT(checkpoints->OpenLatestValid(kEverything, &rejected),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("has no checkpoint")));

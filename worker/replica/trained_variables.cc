@@ -51,7 +51,13 @@ absl::StatusOr<v1::RunConfig> LoadRunFrom(const std::string& directory) {
 
 }  // namespace
 
-absl::Status NoCheckpointIn(const FileSystem& files, const std::string& run_directory) {
+absl::Status NoCheckpointIn(const FileSystem& files, const std::string& run_directory,
+                            const absl::Status& none) {
+  if (absl::IsFailedPrecondition(none)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(none.message(), "; bring it back, or name the directory of another run"));
+  }
+  if (!absl::IsNotFound(none)) RETURN_IF_ERROR(none);
   RETURN_IF_ERROR(CheckIsRun(files, run_directory));
   return RunWithoutCheckpoint(files, run_directory);
 }
@@ -97,21 +103,23 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> OpenCheckpoint(FileSystem* file_syst
     std::vector<std::string> rejected;
     absl::StatusOr<std::unique_ptr<Checkpoint>> newest =
         directory->OpenLatestValid(Checkpoint::Verify::kIndex, &rejected);
-    if (absl::IsNotFound(newest.status())) {
-      return RunWithoutCheckpoint(*file_system, run_directory);
+    if (absl::IsNotFound(newest.status()) || absl::IsFailedPrecondition(newest.status())) {
+      return NoCheckpointIn(*file_system, run_directory, newest.status());
     }
     if (newest.ok()) {
       for (const std::string& reason : rejected) std::fprintf(stderr, "%s\n", reason.c_str());
     }
     return newest;  // an error says it all
   }
-  ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, directory->List());
-  for (const CheckpointName& name : names) {
+  const absl::StatusOr<std::vector<CheckpointName>> names = directory->ListSome();
+  if (absl::IsNotFound(names.status())) return NoCheckpointOfStep(*step, {});
+  if (!names.ok()) return NoCheckpointIn(*file_system, run_directory, names.status());
+  for (const CheckpointName& name : *names) {
     if (name.step != *step) continue;
     return Checkpoint::Open(*file_system, directory->GetPath(name.ToString()),
                             Checkpoint::Verify::kIndex);
   }
-  return NoCheckpointOfStep(*step, names);
+  return NoCheckpointOfStep(*step, *names);
 }
 
 absl::Status CheckDirectoryOf(const FileSystem& files, const std::string& flag,

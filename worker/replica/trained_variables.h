@@ -30,11 +30,14 @@ absl::StatusOr<v1::RunConfig> FindFinishedRun(const CommandLine& line);
 absl::Status CheckNotInComputeProgram(const v1::RunConfig& run);
 
 // Returns NotFound with the reason why the directory has no checkpoints: there is no run, or it has
-// made none; or UNAVAILABLE if nobody can see that now.
-absl::Status NoCheckpointIn(const FileSystem& files, const std::string& run_directory);
+// made none; or UNAVAILABLE if nobody can see that now. If the directory has checkpoints/, `none`
+// is the error of CheckpointDirectory::ListSome; FailedPrecondition then says that somebody has
+// removed them.
+absl::Status NoCheckpointIn(const FileSystem& files, const std::string& run_directory,
+                            const absl::Status& none = absl::OkStatus());
 
-// Opens the newest valid checkpoint in the run's directory, or the one of `step`. Returns NotFound
-// if there is none.
+// Opens the newest valid checkpoint in the run's directory, or the one of `step`. Returns the
+// error of NoCheckpointIn if there is none.
 absl::StatusOr<std::unique_ptr<Checkpoint>> OpenCheckpoint(FileSystem* file_system,
                                                            const std::string& run_directory,
                                                            std::optional<uint64_t> step);

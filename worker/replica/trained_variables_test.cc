@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <sys/syscall.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "gmock/gmock.h"
@@ -48,6 +50,20 @@ TEST(TrainedVariablesTest, ACheckpointThatCannotBeSeenNowIsNotMissing) {
   }
   ASSERT_OK(WriteAtomically(disk, "run/summary.json", ""));
   EXPECT_THAT(open(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("has ended without")));
+}
+
+TEST(TrainedVariablesTest, ARunWhoseCheckpointsWereRemovedIsNotTakenForOneWithoutAny) {
+  FaultyFileSystem disk;
+  ASSERT_OK(disk.MakeDirectory("run/checkpoints"));
+  ASSERT_OK(WriteAtomically(disk, "run/run.textproto", ""));
+  ASSERT_OK(WriteAtomically(disk, "run/summary.json", ""));
+  ASSERT_OK(WriteAtomically(disk, "run/checkpoints/LATEST", "ckpt-9-1-0000000000000001\n"));
+  for (const std::optional<uint64_t> step : {std::optional<uint64_t>(), {9}}) {
+    EXPECT_EQ(OpenCheckpoint(&disk, "run", step).status(),
+              absl::FailedPreconditionError(
+                  "run/checkpoints/LATEST: names ckpt-9-1-0000000000000001, but no checkpoint is "
+                  "there any more; bring it back, or name the directory of another run"));
+  }
 }
 
 TEST(TrainedVariablesTest, ADirectoryThatCannotBeSeenNowIsNotMissing) {
