@@ -14,6 +14,7 @@
 #include "base/file_system.h"
 #include "base/find_file.h"
 #include "base/status_macros.h"
+#include "deploy/launch/divergence.h"
 #include "deploy/launch/reconstructed_summary.h"
 #include "deploy/launch/result_printer.h"
 #include "deploy/operator_requests.h"
@@ -23,6 +24,7 @@
 #include "runtime/config/defaults.h"
 #include "runtime/config/flags.h"
 #include "runtime/config/rule.h"
+#include "runtime/config/run_config.h"
 #include "runtime/observability/summary.h"
 #include "runtime/process/directory_outcome.h"
 #include "runtime/process/exit_code.h"
@@ -141,17 +143,34 @@ bool IsRun(const std::string& directory) {
   return Exists(absl::StrCat(directory, "/run.textproto"));
 }
 
+// Returns whether all tasks of the run were on this machine.
+bool WasHere(const std::string& directory) {
+  const absl::StatusOr<ClusterSpec> cluster =
+      ClusterSpec::FromFile(absl::StrCat(directory, "/cluster.textproto"));
+  return !cluster.ok() || (cluster->chief().empty() && cluster->workers().empty()) ||
+         IsLoopbackAddress(cluster->chief());
+}
+
 // Returns the command that resumes the run in the directory. If not all tasks were on this machine,
 // only the user knows the hosts or the scheduler, so it returns a description instead.
 std::string HowToResume(const std::string& program, const std::string& directory) {
-  const absl::StatusOr<ClusterSpec> cluster =
-      ClusterSpec::FromFile(absl::StrCat(directory, "/cluster.textproto"));
-  const bool was_here = !cluster.ok() || (cluster->chief().empty() && cluster->workers().empty()) ||
-                        IsLoopbackAddress(cluster->chief());
-  return was_here
+  return WasHere(directory)
              ? absl::StrCat(program,
                             " train --run=", AsShellWord(absl::StrCat(directory, "/run.textproto")))
              : absl::StrCat("the command that started it, with --out=", AsShellWord(directory));
+}
+
+// Returns the lines with which the launcher ended a run that diverged; empty for other runs, and if
+// only the user knows its hosts or its scheduler.
+std::string AfterDivergence(const std::string& program, const std::string& directory,
+                            const Summary& summary) {
+  if (!HasDiverged(summary) || !WasHere(directory)) return "";
+  absl::StatusOr<v1::RunConfig> run = LoadRunConfig(absl::StrCat(directory, "/run.textproto"));
+  if (!run.ok()) return "";
+  run->set_out(directory);
+  ResolveDefaults(TaskCounts(), &*run);
+  return HowToContinue(summary.exit_reason, *run, absl::StrCat(program, " train"),
+                       NewPosixFileSystem().get());
 }
 
 // Returns whether no process of the run in the directory is left, as far as its locks tell.
@@ -260,6 +279,9 @@ int StatusMain(const ControlLinks& links, absl::Span<const std::string> args) {
            std::puts(
                (flags.json ? OverJson(given, summary, resume) : OverText(given, summary, resume))
                    .c_str());
+           if (!flags.json) {
+             std::fputs(AfterDivergence(links.program, given, summary).c_str(), stdout);
+           }
            return absl::OkStatus();
          });
        }},

@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "runtime/cluster/task.h"
 #include "runtime/observability/progress.h"
+#include "runtime/process/program_words.h"
 #include "runtime/rpc/run_state.h"
 
 namespace shoal {
@@ -197,6 +198,10 @@ std::string StatusJson(const v1::GetRunStatusResponse& run, absl::Time now) {
   return json.ToString() + "\n";
 }
 
+bool HasDiverged(const Summary& summary) {
+  return absl::StrContains(summary.exit_reason, kDiverges);
+}
+
 namespace {
 
 // Uses the run's current directory; the summary has the path that it was written to.
@@ -208,6 +213,10 @@ std::string CheckpointNow(const std::string& directory, const Summary& summary) 
 
 // Returns how to continue from the summary's checkpoint, or to begin again.
 std::string Continue(const Summary& summary, const std::string& resume) {
+  if (HasDiverged(summary)) {
+    return "; it would diverge again: lower the rate (--learning_rate), and name another --out "
+           "unless a checkpoint is from before";
+  }
   return absl::StrCat(summary.checkpoint.has_value() ? "; resume it: " : "; start it again: ",
                       resume);
 }

@@ -134,6 +134,11 @@ TEST(StatusReportTest, ARunThatIsOverIsDescribedByItsSummary) {
   summary.exit_reason = "ps/0 died. There is no checkpoint yet";
   EXPECT_THAT(OverText("/runs/a", summary, ""),
               HasSubstr("ps/0 died. There is no checkpoint yet; start it again"));
+  summary.exit_reason = "training diverges; lower --learning_rate. There is no checkpoint yet";
+  EXPECT_EQ(OverText("/runs/a", summary, "shoal train --run=F"),
+            "the run in /runs/a is over: it failed at step 0: training diverges; lower "
+            "--learning_rate. There is no checkpoint yet; it would diverge again: lower the rate "
+            "(--learning_rate), and name another --out unless a checkpoint is from before");
 }
 
 TEST(StatusReportTest, ARunThatWasKilledHasACheckpointAndACommand) {

@@ -38,7 +38,8 @@ absl::Status RunWithoutCheckpoint(const FileSystem& files, const std::string& ru
   return absl::NotFoundError(absl::StrCat(
       "--out: the run in ", run_directory,
       summary.has_value()
-          ? " has ended without a checkpoint; start it again"
+          ? absl::StrCat(" has ended without a checkpoint; `shoal status ", run_directory,
+                         "` says how to go on")
           : absl::StrCat(" has no checkpoint yet; wait for its first one (`shoal checkpoint ",
                          run_directory, "` has one made)"),
       ", or name the directory of another run"));

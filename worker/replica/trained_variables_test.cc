@@ -49,7 +49,9 @@ TEST(TrainedVariablesTest, ACheckpointThatCannotBeSeenNowIsNotMissing) {
     disk.faults().StopFailing();
   }
   ASSERT_OK(WriteAtomically(disk, "run/summary.json", ""));
-  EXPECT_THAT(open(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("has ended without")));
+  EXPECT_THAT(open(), StatusIs(absl::StatusCode::kNotFound,
+                               HasSubstr("has ended without a checkpoint; `shoal status run` says "
+                                         "how to go on, or name the directory of another run")));
 }
 
 TEST(TrainedVariablesTest, ARunWhoseCheckpointsWereRemovedIsNotTakenForOneWithoutAny) {
