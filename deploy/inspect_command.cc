@@ -151,7 +151,7 @@ absl::StatusOr<RunReport> InspectRun(FileSystem* file_system, const std::string&
   }
   if (report.text.empty()) {
     return absl::NotFoundError(
-        absl::StrCat("--out: the checkpoints of ", run_directory,
+        absl::StrCat("the checkpoints of ", run_directory,
                      " were removed by the running training while they were read; try again"));
   }
   if (described != nullptr) RETURN_IF_ERROR(AppendCheckpoint(*described, &report.text));

@@ -75,7 +75,7 @@ TEST_F(InspectCommandTest, DamageIsFoundAndWhatIsWholeIsListed) {
 TEST(InspectCommandFaultTest, CheckpointsThatCannotBeSeenNowAreNotMissing) {
   FaultyFileSystem disk;
   EXPECT_THAT(InspectRun(&disk, "run", std::nullopt),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("--out: there is no ")));
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("there is no ")));
   disk.faults().FailReadAt(disk.faults().num_reads(), absl::UnavailableError("stale"));
   EXPECT_THAT(InspectRun(&disk, "run", std::nullopt), StatusIs(absl::StatusCode::kUnavailable));
 }
@@ -129,12 +129,12 @@ TEST_F(InspectCommandTest, BadDirectoriesAreNamedAndNotMade) {
     return std::string(InspectRun(file_system_.get(), path, std::nullopt).status().message());
   };
   const std::string none = out_ + "/none", file = out_ + "/file", empty = out_ + "/empty";
-  EXPECT_EQ(error_of(none), "--out: there is no " + none + "; name the directory of a run");
+  EXPECT_EQ(error_of(none), "there is no " + none + "; name the directory of a run");
   EXPECT_FALSE(file_system_->GetInfo(none).ok());
   ASSERT_OK(WriteAtomically(*file_system_, file, ""));
-  EXPECT_EQ(error_of(file), "--out: " + file + " is not a directory; name the directory of a run");
+  EXPECT_EQ(error_of(file), file + " is not a directory; name the directory of a run");
   ASSERT_OK(file_system_->MakeDirectory(empty));
-  EXPECT_EQ(error_of(empty), "--out: " + empty +
+  EXPECT_EQ(error_of(empty), empty +
                                  " holds no run: it has no run.textproto; name the directory of a "
                                  "run");
   ASSERT_OK(WriteAtomically(*file_system_, empty + "/run.textproto", ""));

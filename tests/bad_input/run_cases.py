@@ -48,9 +48,9 @@ def run_cases(scratch, shoal, quick, write_data, write_tree):
     bare = scratch / "bare"
     bare.mkdir()
     shutil.copy(out / "run.textproto", bare)
-    cases.append((["eval", f"--out={bare}"], CONFIG, f"--out: the run in {bare} has no checkpoint yet; wait for"))
+    cases.append((["eval", f"--out={bare}"], CONFIG, f"the run in {bare} has no checkpoint yet; wait for"))
     (bare / "checkpoints").mkdir()
-    cases.append((["predict", f"--out={bare}"], CONFIG, f"--out: the run in {bare} has no checkpoint yet; wait for"))
+    cases.append((["predict", f"--out={bare}"], CONFIG, f"the run in {bare} has no checkpoint yet; wait for"))
     cases.append((["status", str(bare)], CONFIG, f"the run in {bare} is not running: no process holds the directory"))
     cases.append((["eval", f"--out={out}", "--step=12345"], CONFIG, "--step: there is no checkpoint of step 12345"))
     predict = ["predict", f"--out={out}"]
@@ -82,7 +82,7 @@ def run_cases(scratch, shoal, quick, write_data, write_tree):
         (["predict", f"--out={table}/run", f"--input={table}/label.csv"], CONFIG, 'has the column "kind", which is the label'),
         (["predict", f"--out={table}/run", f"--input={table}/few.csv"], CONFIG, 'lacks the column "a", which '),
     ]
-    cases.append((["inspect", "--out=/nowhere"], CONFIG, "--out: there is no /nowhere"))
+    cases.append((["inspect", "--out=/nowhere"], CONFIG, "there is no /nowhere"))
     busy = socket.socket()
     busy.bind(("127.0.0.1", 0))
     busy.listen()

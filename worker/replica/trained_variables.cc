@@ -28,7 +28,7 @@ absl::Status CheckIsRun(const FileSystem& files, const std::string& directory) {
                            : found->is_directory
                                ? absl::StrCat(directory, " holds no run: it has no run.textproto")
                                : absl::StrCat(directory, " is not a directory");
-  return absl::NotFoundError(absl::StrCat("--out: ", what, "; name the directory of a run"));
+  return absl::NotFoundError(absl::StrCat(what, "; name the directory of a run"));
 }
 
 // Returns the error that names a run without a checkpoint.
@@ -36,10 +36,10 @@ absl::Status RunWithoutCheckpoint(const FileSystem& files, const std::string& ru
   ASSIGN_OR_RETURN(const std::optional<FileInfo> summary,
                    FindFile(files, JoinPath(run_directory, "summary.json")));
   return absl::NotFoundError(absl::StrCat(
-      "--out: the run in ", run_directory,
+      "the run in ", run_directory,
       summary.has_value()
           ? absl::StrCat(" has ended without a checkpoint; `shoal status ", run_directory,
-                         "` says how to go on")
+                         "` says how to continue")
           : absl::StrCat(" has no checkpoint yet; wait for its first one (`shoal checkpoint ",
                          run_directory, "` has one made)"),
       ", or name the directory of another run"));

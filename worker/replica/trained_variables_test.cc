@@ -51,7 +51,7 @@ TEST(TrainedVariablesTest, ACheckpointThatCannotBeSeenNowIsNotMissing) {
   ASSERT_OK(WriteAtomically(disk, "run/summary.json", ""));
   EXPECT_THAT(open(), StatusIs(absl::StatusCode::kNotFound,
                                HasSubstr("has ended without a checkpoint; `shoal status run` says "
-                                         "how to go on, or name the directory of another run")));
+                                         "how to continue, or name the directory of another run")));
 }
 
 TEST(TrainedVariablesTest, ARunWhoseCheckpointsWereRemovedIsNotTakenForOneWithoutAny) {
