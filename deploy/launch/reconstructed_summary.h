@@ -27,7 +27,7 @@ struct LastShown {
 };
 
 // Returns the summary of a run that ended with `status`: the step that was shown last, or else the
-// last one of metrics.jsonl; and the newest checkpoint.
+// last one of metrics.jsonl; the last evaluation there; and the newest checkpoint.
 Summary SummaryFromFiles(const absl::Status& status, const LastShown& shown,
                          const std::string& directory, FileSystem* file_system);
 
