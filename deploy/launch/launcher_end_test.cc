@@ -1,7 +1,9 @@
 // Tests how the launcher ends a run that trains, and which restarts of a worker do not count.
+#include <cstdint>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "gmock/gmock.h"
@@ -16,24 +18,27 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Trains from its first answer on.
+// Trains from its first answer on, and has made `step` steps.
 class TrainingChief : public TestChief {
  public:
-  using TestChief::TestChief;
+  TrainingChief(std::string directory, uint64_t step)
+      : TestChief(std::move(directory)), step_(step) {}
   absl::Status GetRunStatus(const v1::GetRunStatusRequest&,
                             v1::GetRunStatusResponse* response) override {
     response->mutable_state()->set_phase(v1::RunState::PHASE_TRAINING);
+    response->set_step(step_);
     if (++answers_ == 2) std::ofstream(directory() + "/trains") << "x";  // The first was received.
     return absl::OkStatus();
   }
 
  private:
+  const uint64_t step_;
   int answers_ = 0;
 };
 
 TEST_F(LauncherTest, APermanentErrorOfAWorkerThatTrainedEndsTheRunAfterACheckpoint) {
   options_.connect = [this](const std::string&) {
-    return NewClient(std::make_unique<TrainingChief>(directory_));
+    return NewClient(std::make_unique<TrainingChief>(directory_, /*step=*/1));
   };
   const absl::Status status = Launch(
       "case $task in"
@@ -44,7 +49,20 @@ TEST_F(LauncherTest, APermanentErrorOfAWorkerThatTrainedEndsTheRunAfterACheckpoi
   EXPECT_EQ(Starts("worker-1"), 1);
   EXPECT_EQ(Content("stop"), "worker/1 failed");
   EXPECT_THAT(printed_, HasSubstr("worker/1 failed (exit code 65 (damaged data)), "
-                                  "and a restart would not help"));
+                                  "and a restart would not help; the run makes a checkpoint and "
+                                  "ends; log: "));
+}
+
+TEST_F(LauncherTest, ARunWithoutStepsAnnouncesNoCheckpoint) {
+  options_.run.mutable_deployment()->set_num_replicas(1);
+  options_.connect = [this](const std::string&) {
+    return NewClient(std::make_unique<TrainingChief>(directory_, /*step=*/0));
+  };
+  const absl::Status status = Launch(
+      "case $task in worker-0) await trains; echo 'shoal worker: no' >&2; exit 78;;"
+      " chief-0) await stop; touch $dir/over; exit 143;; *) await over; exit 143;; esac");
+  EXPECT_EQ(status.message(), "worker/0: no; there is no checkpoint to resume from");
+  EXPECT_THAT(printed_, HasSubstr("and a restart would not help; the run ends; log: "));
 }
 
 // Skips a batch when two processes have crashed on it.

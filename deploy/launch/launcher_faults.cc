@@ -23,6 +23,13 @@ bool Trains(const std::optional<v1::GetRunStatusResponse>& status) {
                                 status->state().phase() == v1::RunState::PHASE_STOPPING);
 }
 
+// Returns how a run ends with `checkpoint`, which cannot be made before the first step.
+std::string EndWith(absl::string_view checkpoint,
+                    const std::optional<v1::GetRunStatusResponse>& status) {
+  const bool has_steps = status.has_value() && status->step() > 0;
+  return has_steps ? absl::StrCat("the run makes ", checkpoint, " and ends") : "the run ends";
+}
+
 }  // namespace
 
 absl::Status Launcher::CheckTask(Task* task) {
@@ -69,10 +76,10 @@ bool Launcher::IsStopping() const {
 void Launcher::OnWorkerFailed(Task* task, const ChildExit& exit) {
   const absl::Status why = deaths_.Failure(task->id, task->log_begin, exit);
   if (ends_with_.ok()) {
-    options_.progress->Print(absl::StrCat(task->id.ToString(), " failed (",
-                                          deaths_.DescribeExit(task->id, task->log_begin, exit),
-                                          "), and a restart would not help; the run makes a ",
-                                          "checkpoint and ends; log: ", logs_.Path(task->id)));
+    options_.progress->Print(absl::StrCat(
+        task->id.ToString(), " failed (", deaths_.DescribeExit(task->id, task->log_begin, exit),
+        "), and a restart would not help; ", EndWith("a checkpoint", link_->status()),
+        "; log: ", logs_.Path(task->id)));
   }
   const bool is_last = WorkersLeft() == 1;
   EndAfterCheckpoint(why, is_last ? ChiefLink::End::kWithoutSteps : ChiefLink::End::kAfterSteps,
@@ -172,8 +179,9 @@ void Launcher::GiveUp(Task* worker, const std::string& what, const std::string& 
                       const absl::Status& why) {
   const std::string often = absl::StrCat(what, " after ", worker->restarts, " restarts");
   if (WorkersLeft() == 1) {
-    options_.progress->Print(absl::StrCat(
-        often, " and no worker is left; the run makes a checkpoint of its last step and ends"));
+    options_.progress->Print(
+        absl::StrCat(often, " and no worker is left; ",
+                     EndWith("a checkpoint of its last step", link_->status())));
     EndAfterCheckpoint(why, ChiefLink::End::kWithoutSteps, "no worker is left");
   } else {
     options_.progress->Print(absl::StrCat(often, "; the others continue without it", log));

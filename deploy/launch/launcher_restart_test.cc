@@ -79,7 +79,7 @@ TEST_F(LauncherTest, APsThatCannotBeStartedAgainIsTriedUntilItsRestartsAreUsedUp
   EXPECT_THAT(printed_, HasSubstr("; trying again, 10 of 10\n"));
 }
 
-TEST_F(LauncherTest, WithoutTheLastWorkerThatCannotBeStartedAgainTheRunMakesACheckpointAndEnds) {
+TEST_F(LauncherTest, WithoutTheLastWorkerThatCannotBeStartedAgainTheRunEnds) {
   options_.run.mutable_deployment()->set_num_replicas(1);
   const absl::Status status =
       Launch(std::string(kLosesItsLog) +
@@ -88,7 +88,7 @@ TEST_F(LauncherTest, WithoutTheLastWorkerThatCannotBeStartedAgainTheRunMakesAChe
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(status.message(), HasSubstr("worker/0 could not be started again (cannot start "));
   EXPECT_THAT(status.message(), HasSubstr("; there is no checkpoint to resume from"));
-  EXPECT_THAT(printed_, HasSubstr(" after 3 restarts and no worker is left; the run makes a "));
+  EXPECT_THAT(printed_, HasSubstr(" after 3 restarts and no worker is left; the run ends"));
   EXPECT_EQ(Content("stop"), "no worker is left");
   EXPECT_EQ(access((directory_ + "/saved").c_str(), F_OK), 0);  // The ps was not killed.
 }
