@@ -1,5 +1,6 @@
 #include "chief/session/bad_batches.h"
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "proto/v1/optimizer_config.pb.h"
 #include "proto/v1/run_config.pb.h"
 #include "proto/v1/variable.pb.h"
+#include "runtime/config/optimizer_groups.h"
 #include "runtime/process/program_words.h"
 #include "runtime/tables/bucket_rows.h"
 
@@ -22,9 +24,16 @@ namespace {
 constexpr uint64_t kMostSkipsInARow = 20;
 
 // Returns what lowers the learning rate of a variable: --learning_rate has no effect on a table
-// whose optimizer has a learning rate of its own.
+// whose optimizer has a learning rate of its own, or on the variables of such a group.
 std::string SettingOfRate(const v1::VariableSpec& variable, const v1::RunConfig& run) {
-  if (!variable.has_table()) return "--learning_rate";
+  if (!variable.has_table()) {
+    const auto groups = OptimizerGroups::Create(run.optimizer());
+    const std::optional<size_t> group = groups.ok() ? groups->Find(variable.name()) : std::nullopt;
+    const bool is_its_own =
+        group.has_value() && run.optimizer().group(static_cast<int>(*group)).has_learning_rate();
+    return is_its_own ? absl::StrCat("optimizer.group[", *group, "].learning_rate")
+                      : "--learning_rate";
+  }
   const v1::TableSpec& table = variable.table();
   const std::string own =
       absl::StrCat("learning_rate in table { name: \"", variable.name(), "\" optimizer }");
@@ -90,12 +99,11 @@ absl::Status BadBatches::ReportPoisoned(const v1::PoisonedSlice& poisoned) {
         variable.name(), poisoned.step() - 1, context_.LastCheckpoint()));
     return absl::OkStatus();
   }
-  context_.phases.Fail(absl::StrFormat(
-      "%s %s is not finite after the update of step %d: %s; lower %s (%g there) or clip gradients. "
-      "%s",
-      variable.has_table() ? "table" : "variable", variable.name(), poisoned.step(), kDiverges,
-      SettingOfRate(variable, context_.options.run), poisoned.learning_rate(),
-      context_.LastCheckpoint()));
+  context_.phases.Fail(absl::StrFormat("%s %s%s%d: %s%s%s (%g there) or clip gradients. %s",
+                                       variable.has_table() ? "table" : "variable", variable.name(),
+                                       kNotFiniteAfterUpdate, poisoned.step(), kDiverges, kLower,
+                                       SettingOfRate(variable, context_.options.run),
+                                       poisoned.learning_rate(), context_.LastCheckpoint()));
   return absl::OkStatus();
 }
 
@@ -156,10 +164,9 @@ void BadBatches::Publish() {
 void BadBatches::EndIfDiverging(const std::map<BatchKey, std::string>& skipped) {
   if (MostSkippedInARow(skipped) < kMostSkipsInARow) return;
   context_.EndAfterCheckpoint(absl::StrFormat(
-      "the limit of %d batches in a row that are not finite is reached: %s, or the data have "
-      "values "
-      "that are not finite; lower --learning_rate, clip gradients, or check the data",
-      kMostSkipsInARow, kDiverges));
+      "the limit of %d%s%s, or the data have values that are not finite; lower --learning_rate, "
+      "clip gradients, or check the data",
+      kMostSkipsInARow, kLimitOfBadBatches, kDiverges));
 }
 
 }  // namespace shoal

@@ -1,5 +1,8 @@
 #include <cstdint>
+#include <memory>
+#include <string>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "chief/session/training_session_testing.h"
@@ -68,6 +71,32 @@ TEST_F(BadBatchesTest, ASliceThatIsNotFiniteEndsTheRunAndNamesTheVariable) {
   EXPECT_EQ(session_->failure().message(),
             "variable b is not finite after the update of step 3: training diverges; lower "
             "--learning_rate (2.5 there) or clip gradients. There is no checkpoint yet");
+}
+
+TEST_F(BadBatchesTest, TheLearningRateOfAGroupIsNamedForItsVariables) {
+  TrainingSession::Options options = DefaultOptions();
+  v1::OptimizerConfig* optimizer = options.run.mutable_optimizer();
+  v1::OptimizerGroup* group = optimizer->add_group();
+  group->set_variables("a");
+  group->set_learning_rate_multiplier(2);  // --learning_rate lowers its rate.
+  group = optimizer->add_group();
+  group->set_variables("b");
+  group->set_learning_rate(2.5);
+  for (const uint32_t slice : {0u, 1u}) {
+    session_ = std::make_unique<TrainingSession>(options);
+    StartTraining();
+    v1::ReportStepsRequest report;
+    *report.mutable_identity() = IdentityOf(v1::JOB_PS, 1);
+    v1::PoisonedSlice* poisoned = report.add_poisoned();
+    poisoned->set_slice(slice);
+    poisoned->set_step(3);
+    poisoned->set_learning_rate(2.5);
+    ASSERT_TRUE(session_->ReportSteps(now_, report).ok());
+    EXPECT_THAT(std::string(session_->failure().message()),
+                ::testing::HasSubstr(slice == 0 ? "; lower --learning_rate (2.5 there) "
+                                                : "; lower optimizer.group[1].learning_rate (2.5 "
+                                                  "there) "));
+  }
 }
 
 TEST_F(BadBatchesTest, ATableThatIsNotFiniteEndsTheRunWithItsOwnLearningRate) {

@@ -13,8 +13,14 @@ inline constexpr char kOtherComputation[] = "computation: ";
 // The chief's warning begins with them if a worker's program gave other values than the first
 // one's.
 inline constexpr char kInitialValuesOf[] = "the initial values of worker/";
-// The chief's error has them if the loss or the variables of a run are not finite.
+// The chief's error has them if the variables of a run are not finite, or many batches. In the
+// first case the name of a variable and kNotFiniteAfterUpdate come before them, the update, and ":
+// "; what lowers the learning rate follows kLower. In the second kLimitOfBadBatches comes before
+// them.
 inline constexpr char kDiverges[] = "training diverges";
+inline constexpr char kNotFiniteAfterUpdate[] = " is not finite after the update of step ";
+inline constexpr char kLower[] = "; lower ";
+inline constexpr char kLimitOfBadBatches[] = " batches in a row that are not finite is reached: ";
 
 }  // namespace shoal
 
