@@ -40,7 +40,6 @@
 #include "runtime/observability/task_monitor.h"
 #include "runtime/process/child.h"
 #include "runtime/process/exit_code.h"
-#include "runtime/process/program_words.h"
 #include "runtime/process/protocol_version.h"
 #include "runtime/process/shutdown.h"
 #include "runtime/process/version.h"
@@ -189,9 +188,12 @@ void Conclude(const absl::Status& status, const std::string& summary_before, con
   const std::string& out = run.out();
   const bool by_chief = SummaryText(file_system, out) != summary_before;
   if (!by_chief && status.ok()) return PrintFinished(file_system, run, command);
-  // This start has begun nothing, and the summary is that of an earlier one.
-  if (!by_chief && !summary_before.empty() && WasRefused(status)) return;
   absl::StatusOr<Summary> summary = ReadSummary(file_system, out);
+  const auto first_step = by_chief && summary.ok() ? summary->first_step : std::nullopt;
+  std::fputs(HowToContinue(status.message(), run, command, first_step, file_system).c_str(),
+             stdout);
+  // This start has made no step, and the summary is that of an earlier one.
+  if (!by_chief && !summary_before.empty() && WasRefused(status)) return;
   bool disk_failed = !shown.checkpoint_failure.empty();
   if (!by_chief) {
     // Written here if it can be: the disk may be full.
@@ -205,8 +207,6 @@ void Conclude(const absl::Status& status, const std::string& summary_before, con
   // A run may finish although a task then does not end.
   if (status.ok() || absl::IsCancelled(status) || summary->status == "finished") {
     PrintSummary(*summary, run, command);
-  } else if (absl::StrContains(status.message(), kDiverges)) {
-    std::fputs(HowToContinue(status.message(), run, command, file_system).c_str(), stdout);
   } else if (absl::IsUnavailable(status) || (disk_failed && !WasRefused(status))) {
     PrintHowToResume(*summary, run, command);
   }

@@ -154,6 +154,25 @@ TEST_F(TrainCommandTest, ADivergedRunPrintsHowToContinue) {
                         out_ + "-lower --learning_rate=0.05   # a tenth of the rate\n"));
 }
 
+TEST_F(TrainCommandTest, AResumedRunThatDivergesAtItsFirstStepPrintsHowToContinue) {
+  ASSERT_EQ(Train(), 0);  // Leaves a summary, which the chief of a start without steps keeps.
+  const std::string before = SummaryJson(*ReadSummary(file_system_.get(), out_));
+  result_ = absl::FailedPreconditionError(
+      "variable w is not finite after the update of step 4: training diverges; lower "
+      "--learning_rate (0.5 there) or clip gradients");
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(Train({"--learning_rate=0.5"}), 78);
+  EXPECT_THAT(::testing::internal::GetCapturedStdout(), HasSubstr("start again:   shoal train "));
+  EXPECT_EQ(SummaryJson(*ReadSummary(file_system_.get(), out_)), before);
+}
+
+TEST_F(TrainCommandTest, AnErrorOfAProgramThatSpeaksOfDivergenceIsNotTakenForOne) {
+  result_ = absl::FailedPreconditionError("ValueError: training diverges");
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(Train({"--learning_rate=0.5"}), 78);
+  EXPECT_THAT(::testing::internal::GetCapturedStdout(), Not(HasSubstr("learning_rate=")));
+}
+
 TEST_F(TrainCommandTest, EditsOfAProgramThatTheRunsOwnRunFileOverrulesAreNamed) {
   uint32_t batch_size = 64;
   roles_.ask_program = [&batch_size](const v1::RunConfig&) -> absl::StatusOr<v1::WorkerProgram> {

@@ -1,6 +1,8 @@
 #include "deploy/launch/divergence.h"
 
 #include <cmath>
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "gmock/gmock.h"
@@ -41,9 +43,22 @@ class DivergenceTest : public ::testing::Test {
     EXPECT_OK(WriteAtomically(disk_, "/run/metrics.jsonl", text));
   }
 
-  std::string Continue(const std::string& error = "training diverges; lower --learning_rate") {
-    return HowToContinue(error, run_, "shoal train", &disk_);
+  // The error of a variable whose update `update` was not finite.
+  static std::string ErrorOf(uint64_t update, const std::string& setting = "--learning_rate") {
+    return "chief/0: variable w is not finite after the update of step " + std::to_string(update) +
+           ": training diverges; lower " + setting +
+           " (0.5 there) or clip gradients. There is no "
+           "checkpoint yet";
   }
+
+  std::string Continue(const std::string& error = kLimit, std::optional<uint64_t> first_step = 0) {
+    return HowToContinue(error, run_, "shoal train", first_step, &disk_);
+  }
+
+  static constexpr char kLimit[] =
+      "the limit of 20 batches in a row that are not finite is reached: training diverges, or the "
+      "data have values that are not finite; lower --learning_rate, clip gradients, or check the "
+      "data";
 
   v1::RunConfig run_;
   FaultyFileSystem disk_;
@@ -77,16 +92,78 @@ TEST_F(DivergenceTest, AnotherRunContinuesFromAnEarlierOne) {
               ::testing::HasSubstr("--init_from=" + path + " --init_map='(.*)=\\1'" + rate_));
 }
 
+TEST_F(DivergenceTest, TheCheckpointBeforeTheUpdateThatWasNotFiniteIsFromBefore) {
+  AddCheckpoint(6);
+  const std::string path = AddCheckpoint(7);
+  WriteLosses(7, 7);
+  EXPECT_EQ(Continue(ErrorOf(8)),
+            "checkpoint:    " + path +
+                ", the newest from before the training diverged (the update of step 8 was not "
+                "finite)\ncontinue:      shoal train --run=/run/run.textproto" +
+                rate_);
+  EXPECT_THAT(Continue(ErrorOf(7)), ::testing::HasSubstr("--out=/run-lower --init_state"))
+      << "the checkpoint of step 7 has that update";
+}
+
 TEST_F(DivergenceTest, WithoutOneFromBeforeTheRunStartsAgain) {
-  const std::string again =
-      "checkpoint:    none from before the training diverged\n"
-      "start again:   shoal train --run=/run/run.textproto --out=/run-lower";
-  EXPECT_EQ(Continue(), again + rate_);
+  const std::string command =
+      "start again:   shoal train --run=/run/run.textproto --out=/run-lower" + rate_;
+  EXPECT_EQ(Continue(ErrorOf(1)),
+            "checkpoint:    none from before the training diverged\n" + command);
   AddCheckpoint(8);
   WriteLosses(8, 28);
-  EXPECT_EQ(Continue(), again + rate_);
-  EXPECT_EQ(Continue("training diverges; lower learning_rate in table { name: \"t\" optimizer }"),
-            again + "   # with a lower rate\n");
+  EXPECT_EQ(Continue(),
+            "checkpoint:    none from before the training diverged (no finite loss "
+            "follows that of step 8)\n" +
+                command);
+}
+
+TEST_F(DivergenceTest, ARateThatTheFlagDoesNotLowerIsNamed) {
+  for (const std::string setting :
+       {"learning_rate in table { name: \"t\" optimizer }", "optimizer.group[0].learning_rate"}) {
+    EXPECT_THAT(
+        Continue(ErrorOf(1, setting)),
+        ::testing::HasSubstr("--run=/run/run.textproto --out=/run-lower   # after lowering " +
+                             setting + " in that run file\n"));
+  }
+}
+
+TEST_F(DivergenceTest, IfNoBatchWasFiniteTheLossAndTheDataAreNamed) {
+  const std::string cause =
+      "cause:         every batch was not finite: check the loss and the data\n";
+  const std::string again =
+      "start again:   shoal train --run=/run/run.textproto --out=/run-again\n";
+  EXPECT_EQ(Continue(), cause + again) << "of an asynchronous run";
+  WriteLosses(0, 22);
+  const std::string path = AddCheckpoint(22);
+  EXPECT_EQ(Continue(), cause + again);
+  WriteLosses(2, 22);
+  const std::string resume = cause + "checkpoint:    " + path +
+                             " (its values are those of step 2)\n"
+                             "resume:        shoal train --run=/run/run.textproto\n";
+  EXPECT_EQ(Continue(kLimit, 2), resume);
+  EXPECT_THAT(Continue(kLimit, 1), ::testing::HasSubstr(rate_)) << "step 2 was finite";
+  EXPECT_THAT(Continue(kLimit, 4), ::testing::HasSubstr(rate_)) << "it had diverged before";
+  WriteLosses(22, 22);
+  EXPECT_THAT(Continue(kLimit, std::nullopt), ::testing::HasSubstr("those of step 22)\nresume:"));
+}
+
+TEST_F(DivergenceTest, OtherErrorsGetNoAdvice) {
+  for (const char* const error :
+       {"ValueError: training diverges (the program of worker/0; log: /run/logs/program-0.out)",
+        "ValueError: w is not finite after the update of step 8: stopped", "training diverges"}) {
+    EXPECT_EQ(Continue(error), "") << error;
+  }
+}
+
+TEST_F(DivergenceTest, RepeatedRetriesAreNumbered) {
+  run_.set_out("/run-lower");
+  EXPECT_THAT(Continue(ErrorOf(1)), ::testing::HasSubstr(" --out=/run-lower2 "));
+  EXPECT_OK(disk_.MakeDirectory("/run-lower2"));
+  EXPECT_THAT(Continue(ErrorOf(1)), ::testing::HasSubstr(" --out=/run-lower3 "));
+  run_.set_out("/run-lower2");
+  EXPECT_OK(disk_.MakeDirectory("/run-lower"));
+  EXPECT_THAT(Continue(ErrorOf(1)), ::testing::HasSubstr(" --out=/run-lower3 "));
 }
 
 }  // namespace
