@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <vector>
@@ -81,17 +82,14 @@ std::string NewDirectory(const std::string& out, const std::string& suffix,
   return name;
 }
 
-bool IsFinite(const std::map<uint64_t, double>& losses, uint64_t step) {
-  const auto loss = losses.find(step);
-  return loss != losses.end() && std::isfinite(loss->second);
-}
-
 // Returns whether no batch of a start after `first_step` steps was finite, although the step before
 // it was.
 bool NoneWasFinite(const std::map<uint64_t, double>& losses, uint64_t first_step) {
-  if (first_step > 0 && !IsFinite(losses, first_step)) return false;
-  return std::none_of(losses.upper_bound(first_step), losses.end(),
-                      [](const auto& loss) { return std::isfinite(loss.second); });
+  const auto begin = losses.upper_bound(first_step);
+  const bool was_finite =
+      begin == losses.begin() ? first_step == 0 : std::isfinite(std::prev(begin)->second);
+  return was_finite && std::none_of(begin, losses.end(),
+                                    [](const auto& loss) { return std::isfinite(loss.second); });
 }
 
 }  // namespace
@@ -111,12 +109,16 @@ std::string HowToContinue(absl::string_view error, const v1::RunConfig& run,
   const std::vector<CheckpointName> names = ListCheckpoints(root, file_system);
   const uint64_t newest = names.empty() ? 0 : names.front().step;
   const std::map<uint64_t, double> losses = ReadLosses(run.out(), file_system);
-  const uint64_t began = first_step.value_or(newest);
+  const uint64_t last_step = losses.empty() ? 0 : losses.rbegin()->first;
+  const uint64_t began = first_step.value_or(last_step);
   if (divergence->update == 0 && NoneWasFinite(losses, began)) {
     const std::string cause =
         "cause:         every batch was not finite: check the loss and the data";
     if (began == 0 || names.empty()) {
-      return absl::StrCat(cause, "\nstart again:   ", anew("-again"), "\n");
+      const std::string made = names.empty() ? ""
+                                             : absl::StrCat("\ncheckpoint:    that of step ",
+                                                            newest, " has the initial values");
+      return absl::StrCat(cause, made, "\nstart again:   ", anew("-again"), "\n");
     }
     return absl::StrCat(cause, "\ncheckpoint:    ", JoinPath(root, names.front().ToString()),
                         " (its values are those of step ", began, ")\nresume:        ", resume,
