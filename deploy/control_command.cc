@@ -170,7 +170,7 @@ std::string AfterDivergence(const std::string& program, const std::string& direc
   run->set_out(directory);
   ResolveDefaults(TaskCounts(), &*run);
   return HowToContinue(summary.exit_reason, *run, absl::StrCat(program, " train"),
-                       NewPosixFileSystem().get());
+                       summary.first_step, NewPosixFileSystem().get());
 }
 
 // Returns whether no process of the run in the directory is left, as far as its locks tell.
