@@ -276,8 +276,8 @@ absl::Status TrainChecked(const TrainRoles& roles, const TaskOptions& options,
   }
   shown.step = options.progress->step();
   options.progress->Finish();
-  if (WasRefused(status) && run_before.ok() && !summary_before.empty() &&
-      SummaryText(files, run.out()) == summary_before) {
+  if (WasRefused(status) && !IsDivergence(status.message()) && run_before.ok() &&
+      !summary_before.empty() && SummaryText(files, run.out()) == summary_before) {
     // Refused: the directory's run stays described as it was.
     const absl::Status restored = WriteAtomically(*files, run_file, *run_before);
     if (!restored.ok())

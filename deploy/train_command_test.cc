@@ -164,6 +164,8 @@ TEST_F(TrainCommandTest, AResumedRunThatDivergesAtItsFirstStepPrintsHowToContinu
   EXPECT_EQ(Train({"--learning_rate=0.5"}), 78);
   EXPECT_THAT(::testing::internal::GetCapturedStdout(), HasSubstr("start again:   shoal train "));
   EXPECT_EQ(SummaryJson(*ReadSummary(file_system_.get(), out_)), before);
+  EXPECT_EQ(LoadRunConfig(out_ + "/run.textproto")->optimizer().learning_rate(), 0.5)
+      << "the command that was printed continues this run";
 }
 
 TEST_F(TrainCommandTest, AnErrorOfAProgramThatSpeaksOfDivergenceIsNotTakenForOne) {

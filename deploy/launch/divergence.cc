@@ -94,6 +94,8 @@ bool NoneWasFinite(const std::map<uint64_t, double>& losses, uint64_t first_step
 
 }  // namespace
 
+bool IsDivergence(absl::string_view error) { return FindDivergence(error).has_value(); }
+
 std::string HowToContinue(absl::string_view error, const v1::RunConfig& run,
                           const std::string& command, std::optional<uint64_t> first_step,
                           FileSystem* file_system) {
