@@ -98,7 +98,11 @@ class Link:
         return parameters, _map_between_guards(self._files[1], layout.contributions_size)
 
     def map_copy(self, begin: int, end: int) -> mmap.mmap:
-        """Returns these bytes of the parameters as they are now. The program's writes there stay in this process."""
+        """Returns these bytes of the parameters. The program's writes there stay in this process.
+
+        They are valid while the program has the parameter set: pages that it has not written show what the worker
+        writes later.
+        """
         flags, both = mmap.MAP_PRIVATE | _MAP_NORESERVE, mmap.PROT_READ | mmap.PROT_WRITE
         return mmap.mmap(self._files[0], end - begin, flags, both, offset=begin)
 

@@ -294,7 +294,7 @@ class Worker:
     def _copy_parameters(self, number: int) -> Arrays:
         """Returns the values of a parameter set in memory that the program may write, which nobody else sees.
 
-        No byte is copied before it is written. Call it while the program has the set.
+        No byte is copied before it is written, so the values are valid while the program has the set.
         """
         assert self._link is not None
         if not self._variables:
