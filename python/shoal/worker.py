@@ -230,8 +230,9 @@ class Worker:
     def stop(self, flags: Sequence[str] = ()) -> None:
         """Asks the run to make a checkpoint and to stop, and does not wait for that.
 
-        The loop continues until the checkpoint and then raises SystemExit. The programs of all workers may call this,
-        as often as they like. The run ends as after `shoal stop`: with exit code 143 and the status "stopped".
+        The request goes to the chief, so the loop continues for some steps until the checkpoint, and then raises
+        SystemExit. A run whose last step comes before that finishes. The programs of all workers may call this, as
+        often as they like. The run ends as after `shoal stop`: with exit code 143 and the status "stopped".
 
         flags: those that `shoal stop` needs, such as --tls_cert=….
         """
@@ -245,7 +246,7 @@ class Worker:
         """Returns the newest evaluation of the run as a whole, which all its workers have computed; None before it.
 
         {"step": 400, "epoch": 1, "loss": 0.43, "accuracy": 0.85, "examples": 10000} and the other metrics by name; NaN
-        where a value is not finite. It is read from metrics.jsonl in the run's directory.
+        where a value is not finite. Epochs count from 0. It is read from metrics.jsonl in the run's directory.
         """
         return self._evaluations.newest()
 

@@ -102,9 +102,9 @@ class ParameterCheck:
         written = self._memory.written(number, compares)
         if written is not None:
             raise ProgramError(
-                f"the program has written into the parameter {written}{when}; parameters belong to the run, which "
-                "updates them by itself and would not see it: compute with other values in the forward pass, or let "
-                "the loss keep them in bounds"
+                f"the program has written into the parameter {written}{when}, before it came to this line; parameters "
+                "belong to the run, which updates them by itself and would not see it: compute with other values in "
+                "the forward pass, or let the loss keep them in bounds"
             )
 
     def check_replaced(self, when: str = "") -> None:

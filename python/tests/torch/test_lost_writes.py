@@ -90,7 +90,7 @@ def test_a_parameter_on_a_device_that_is_written_where_it_is_lost_is_refused(eva
                 model[0].weight.mul_(0.5)
 
     text = refusal(mlp, body, evaluates=evaluates, _streams=SimulatedStreams(0))
-    assert "has written into the parameter 0.weight after trainer.step() or in an evaluation; parameters belong" in text
+    assert "has written into the parameter 0.weight after trainer.step() or in an evaluation, before it came" in text
 
 
 NOTHING = "there are no gradients to clip before step(loss), which runs the backward pass; call loss.backward() before"
