@@ -223,7 +223,7 @@ TEST_F(CheckpointsTest, AFailedCheckpointOfTheNewestStepIsNotRepeatedBeforeWorke
       ManifestIsWritten(manifests_.back());
       EXPECT_EQ(session_->checkpoints().durable_version(), 4u);
     } else {
-      PassTime(3, ps_);
+      PassTime(6, ps_);
       EXPECT_THAT(cut_versions_, IsEmpty());
       EXPECT_EQ(session_->checkpoints().durable_version(), 1u);
     }
