@@ -272,13 +272,7 @@ void ChiefTask::AddEvaluation(const Chief::Outcome& outcome, Summary* summary) c
     return;
   }
   // A run that was stopped, or failed, is rarely evaluated at its last step.
-  absl::StatusOr<StepMetrics> last =
-      LastEvaluation(options_.file_system, absl::StrCat(options_.run.out(), "/metrics.jsonl"));
-  if (!last.ok()) return;
-  summary->test_step = last->step;
-  summary->test_loss = last->eval_loss;
-  summary->test_accuracy = last->eval_accuracy;
-  summary->test_named = std::move(last->eval_named);
+  SetLastEvaluation(options_.file_system, options_.run.out(), summary);
 }
 
 absl::Status ChiefTask::WriteOwnSummary(const absl::Status& status) {

@@ -164,7 +164,7 @@ std::string HowToResume(const std::string& program, const std::string& directory
 // only the user knows its hosts or its scheduler.
 std::string AfterDivergence(const std::string& program, const std::string& directory,
                             const Summary& summary) {
-  if (!HasDiverged(summary) || !WasHere(directory)) return "";
+  if (!IsDivergence(summary.exit_reason) || !WasHere(directory)) return "";
   absl::StatusOr<v1::RunConfig> run = LoadRunConfig(absl::StrCat(directory, "/run.textproto"));
   if (!run.ok()) return "";
   run->set_out(directory);

@@ -11,9 +11,9 @@
 #include "absl/strings/strip.h"
 
 #include "base/json.h"
+#include "deploy/launch/divergence.h"
 #include "runtime/cluster/task.h"
 #include "runtime/observability/progress.h"
-#include "runtime/process/program_words.h"
 #include "runtime/rpc/run_state.h"
 
 namespace shoal {
@@ -198,10 +198,6 @@ std::string StatusJson(const v1::GetRunStatusResponse& run, absl::Time now) {
   return json.ToString() + "\n";
 }
 
-bool HasDiverged(const Summary& summary) {
-  return absl::StrContains(summary.exit_reason, kDiverges);
-}
-
 namespace {
 
 // Uses the run's current directory; the summary has the path that it was written to.
@@ -213,7 +209,7 @@ std::string CheckpointNow(const std::string& directory, const Summary& summary) 
 
 // Returns how to continue from the summary's checkpoint, or to begin again.
 std::string Continue(const Summary& summary, const std::string& resume) {
-  if (HasDiverged(summary)) {
+  if (IsDivergence(summary.exit_reason)) {
     return "; it would diverge again: lower the rate (--learning_rate), and name another --out "
            "unless a checkpoint is from before";
   }

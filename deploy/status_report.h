@@ -18,10 +18,6 @@ std::string StatusText(const v1::GetRunStatusResponse& run, absl::Time now);
 // versions keep.
 std::string StatusJson(const v1::GetRunStatusResponse& run, absl::Time now);
 
-// Returns whether a run failed because its training diverged, so that the same command would end in
-// the same way.
-bool HasDiverged(const Summary& summary);
-
 // The same for a run that is over, from its directory; one line without a line end. `resume` is the
 // command that continues a run that has neither finished nor diverged.
 std::string OverText(const std::string& directory, const Summary& summary,

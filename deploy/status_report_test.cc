@@ -134,11 +134,17 @@ TEST(StatusReportTest, ARunThatIsOverIsDescribedByItsSummary) {
   summary.exit_reason = "ps/0 died. There is no checkpoint yet";
   EXPECT_THAT(OverText("/runs/a", summary, ""),
               HasSubstr("ps/0 died. There is no checkpoint yet; start it again"));
-  summary.exit_reason = "training diverges; lower --learning_rate. There is no checkpoint yet";
-  EXPECT_EQ(OverText("/runs/a", summary, "shoal train --run=F"),
-            "the run in /runs/a is over: it failed at step 0: training diverges; lower "
-            "--learning_rate. There is no checkpoint yet; it would diverge again: lower the rate "
-            "(--learning_rate), and name another --out unless a checkpoint is from before");
+  summary.exit_reason =
+      "variable w is not finite after the update of step 1: training diverges; lower "
+      "--learning_rate (2.5 there) or clip gradients. There is no checkpoint yet";
+  EXPECT_THAT(OverText("/runs/a", summary, "shoal train --run=F"),
+              HasSubstr("or clip gradients. There is no checkpoint yet; it would diverge again: "
+                        "lower the rate (--learning_rate), and name another --out unless a "
+                        "checkpoint is from before"));
+  // A program's own error that speaks of divergence.
+  summary.exit_reason = "train.py:7: my training diverges";
+  EXPECT_THAT(OverText("/runs/a", summary, "shoal train --run=F"),
+              HasSubstr("start it again: shoal train --run=F"));
 }
 
 TEST(StatusReportTest, ARunThatWasKilledHasACheckpointAndACommand) {

@@ -92,6 +92,22 @@ bool NoneWasFinite(const std::map<uint64_t, double>& losses, uint64_t first_step
                                     [](const auto& loss) { return std::isfinite(loss.second); });
 }
 
+// Returns the lines for a start that began after `began` steps and had no finite batch. A lower
+// rate does not help it.
+std::string WithoutFiniteBatch(const std::vector<CheckpointName>& names, const std::string& root,
+                               uint64_t began, const std::string& resume,
+                               const std::string& again) {
+  const std::string cause =
+      "cause:         every batch was not finite: check the loss and the data\n";
+  if (names.empty()) return absl::StrCat(cause, "start again:   ", again, "\n");
+  if (began == 0) {
+    return absl::StrCat(cause, "checkpoint:    that of step ", names.front().step,
+                        " has the initial values\nstart again:   ", again, "\n");
+  }
+  return absl::StrCat(cause, "checkpoint:    ", JoinPath(root, names.front().ToString()),
+                      " (its values are those of step ", began, ")\nresume:        ", resume, "\n");
+}
+
 }  // namespace
 
 bool IsDivergence(absl::string_view error) { return FindDivergence(error).has_value(); }
@@ -114,17 +130,7 @@ std::string HowToContinue(absl::string_view error, const v1::RunConfig& run,
   const uint64_t last_step = losses.empty() ? 0 : losses.rbegin()->first;
   const uint64_t began = first_step.value_or(last_step);
   if (divergence->update == 0 && NoneWasFinite(losses, began)) {
-    const std::string cause =
-        "cause:         every batch was not finite: check the loss and the data";
-    if (began == 0 || names.empty()) {
-      const std::string made = names.empty() ? ""
-                                             : absl::StrCat("\ncheckpoint:    that of step ",
-                                                            newest, " has the initial values");
-      return absl::StrCat(cause, made, "\nstart again:   ", anew("-again"), "\n");
-    }
-    return absl::StrCat(cause, "\ncheckpoint:    ", JoinPath(root, names.front().ToString()),
-                        " (its values are those of step ", began, ")\nresume:        ", resume,
-                        "\n");
+    return WithoutFiniteBatch(names, root, began, resume, anew("-again"));
   }
   // A table or a group may have a rate of its own.
   const std::string lower =

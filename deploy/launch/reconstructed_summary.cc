@@ -1,7 +1,5 @@
 #include "deploy/launch/reconstructed_summary.h"
 
-#include <utility>
-
 #include "absl/status/statusor.h"
 
 #include "base/file_system.h"
@@ -20,17 +18,11 @@ Summary SummaryFromFiles(const absl::Status& status, const LastShown& shown,
   Summary summary;
   summary.status = absl::IsCancelled(status) ? "stopped" : "failed";
   summary.exit_reason = std::string(status.message());
-  const std::string metrics = directory + "/metrics.jsonl";
-  const absl::StatusOr<StepMetrics> last = LastMetricsLine(file_system, metrics);
+  const absl::StatusOr<StepMetrics> last =
+      LastMetricsLine(file_system, directory + "/metrics.jsonl");
   if (last.ok()) summary.steps = last->step;
   if (shown.step > 0) summary.steps = shown.step;
-  absl::StatusOr<StepMetrics> evaluated = LastEvaluation(file_system, metrics);
-  if (evaluated.ok()) {
-    summary.test_step = evaluated->step;
-    summary.test_loss = evaluated->eval_loss;
-    summary.test_accuracy = evaluated->eval_accuracy;
-    summary.test_named = std::move(evaluated->eval_named);
-  }
+  SetLastEvaluation(file_system, directory, &summary);
   if (!shown.checkpoint_failure.empty()) summary.checkpoint_failure = shown.checkpoint_failure;
   const std::string root = directory + "/checkpoints";
   if (!FileExists(*file_system, root)) return summary;  // Open would make it.

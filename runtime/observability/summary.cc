@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,7 @@
 #include "base/file_system.h"
 #include "base/json.h"
 #include "base/status_macros.h"
+#include "runtime/observability/metrics_file.h"
 
 namespace shoal {
 namespace {
@@ -22,6 +24,16 @@ std::string SummaryPath(const std::string& directory) {
 }
 
 }  // namespace
+
+void SetLastEvaluation(FileSystem* file_system, const std::string& directory, Summary* summary) {
+  absl::StatusOr<StepMetrics> last =
+      LastEvaluation(file_system, JoinPath(directory, "metrics.jsonl"));
+  if (!last.ok()) return;
+  summary->test_step = last->step;
+  summary->test_loss = last->eval_loss;
+  summary->test_accuracy = last->eval_accuracy;
+  summary->test_named = std::move(last->eval_named);
+}
 
 std::string SummaryJson(const Summary& summary) {
   JsonObject json;

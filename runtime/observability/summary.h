@@ -45,6 +45,9 @@ struct Summary {
   TablesFigures tables;  // The newest reports of the ps. No fields if the run has no tables.
 };
 
+// Sets the fields of the last evaluation to that in metrics.jsonl in `directory`, if it has one.
+void SetLastEvaluation(FileSystem* file_system, const std::string& directory, Summary* summary);
+
 std::string SummaryJson(const Summary& summary);
 
 // Writes summary.json in `directory`, atomically and durably.
