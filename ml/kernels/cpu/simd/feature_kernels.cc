@@ -130,90 +130,198 @@ inline int64_t PaddedCount(int64_t count) { return (count + kLanes - 1) / kLanes
 
 int64_t PairScratch(int64_t count, int64_t dim) { return PaddedCount(count) * dim; }
 
-// The products of x with vectors [0, n) of an example, kBlock vectors of lanes at a time;
-// `transposed` has element d of vector j at d * ld + j.
-template <int kBlock>
-inline void ProductsOf(const float* x, int64_t dim, const float* transposed, int64_t ld, int64_t n,
-                       float* y) {
-  Vec sums[kBlock];
-  for (int v = 0; v < kBlock; ++v) sums[v] = Zero();
-  for (int64_t d = 0; d < dim; ++d) {
-    const Vec factor = Set1(x[d]);
-    for (int v = 0; v < kBlock; ++v) {
-      sums[v] = Fma(factor, Load(transposed + d * ld + v * kLanes), sums[v]);
+// The numbers of an example's vectors whose products or gradients are computed at the same time. So
+// many sums fit into the registers beside the values that are added, and they hide the latency of
+// an addition.
+#if defined(__AVX512F__)
+constexpr int kPairRows = 8;
+#else
+constexpr int kPairRows = 4;
+#endif
+
+// The number of examples after which vectors are prefetched.
+constexpr int64_t kExamplesAhead = 8;
+
+// transposed[d * ld + j] = element d of vector j, and 0 for vectors that do not exist.
+inline void TransposeVectors(const VectorBatch& batch, int64_t example, int64_t ld,
+                             float* transposed) {
+  for (int64_t j = 0; j < batch.count; j += kLanes) {
+    for (int64_t d = 0; d < batch.dim; d += kLanes) {
+      Vec block[kLanes];
+#pragma GCC unroll 16
+      for (int i = 0; i < kLanes; ++i) {
+        block[i] = Zero();
+        if (j + i >= batch.count) continue;
+        const float* x = VectorOf(batch, j + i, example) + d;
+        // The vectors are as many streams of memory, more than a processor recognizes.
+        __builtin_prefetch(x + kExamplesAhead * batch.dim);
+        block[i] = LoadUpTo(x, batch.dim - d);
+      }
+      Transpose(block);
+#pragma GCC unroll 16
+      for (int i = 0; i < kLanes; ++i) {
+        if (d + i < batch.dim) Store(transposed + (d + i) * ld + j, block[i]);
+      }
     }
   }
-  for (int v = 0; v < kBlock; ++v) {
-    if (v * kLanes < n) StoreUpTo(y + v * kLanes, sums[v], n - v * kLanes);
+}
+
+// The products of vectors [first, first + kRows) of an example with vectors [column, column +
+// kBlock
+// * kLanes), as far as the latter have smaller numbers than the former. `out` has the products of
+// the example.
+template <int kRows, int kBlock>
+inline void ProductsOf(const VectorBatch& batch, int64_t example, int64_t first, int64_t column,
+                       const float* transposed, int64_t ld, float* out) {
+  const float* rows[kRows];
+  Vec sums[kRows][kBlock];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+    rows[r] = VectorOf(batch, first + r, example);
+#pragma GCC unroll 2
+    for (int v = 0; v < kBlock; ++v) sums[r][v] = Zero();
+  }
+  for (int64_t d = 0; d < batch.dim; ++d) {
+    Vec columns[kBlock];
+#pragma GCC unroll 2
+    for (int v = 0; v < kBlock; ++v) columns[v] = Load(transposed + d * ld + column + v * kLanes);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const Vec factor = Set1(rows[r][d]);
+#pragma GCC unroll 2
+      for (int v = 0; v < kBlock; ++v) sums[r][v] = Fma(factor, columns[v], sums[r][v]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+    const int64_t row = first + r;
+    float* y = out + row * (row - 1) / 2 + column;
+#pragma GCC unroll 2
+    for (int v = 0; v < kBlock; ++v) {
+      const int64_t left = row - column - v * kLanes;
+      if (left > 0) StoreUpTo(y + v * kLanes, sums[r][v], left);
+    }
+  }
+}
+
+template <int kRows>
+inline void ProductsOfRows(const VectorBatch& batch, int64_t example, int64_t first,
+                           const float* transposed, int64_t ld, float* out) {
+  const int64_t columns = first + kRows - 1;
+  int64_t column = 0;
+  for (; column + kLanes < columns; column += 2 * kLanes) {
+    ProductsOf<kRows, 2>(batch, example, first, column, transposed, ld, out);
+  }
+  if (column < columns) {
+    ProductsOf<kRows, 1>(batch, example, first, column, transposed, ld, out);
   }
 }
 
 void PairwiseDots(const VectorBatch& batch, float* scratch, float* y) {
-  const int64_t n = batch.count, dim = batch.dim, ld = PaddedCount(n);
-  const int64_t pairs = n * (n - 1) / 2;
-  for (int64_t i = 0; i < ld * dim; ++i) scratch[i] = 0.0f;
+  const int64_t n = batch.count, ld = PaddedCount(n);
   for (int64_t b = batch.begin; b < batch.end; ++b) {
-    for (int64_t j = 0; j < n; ++j) {
-      const float* x = VectorOf(batch, j, b);
-      for (int64_t d = 0; d < dim; ++d) scratch[d * ld + j] = x[d];
+    TransposeVectors(batch, b, ld, scratch);
+    float* out = y + b * (n * (n - 1) / 2);
+    int64_t i = 1;
+    for (; i + kPairRows <= n; i += kPairRows) {
+      ProductsOfRows<kPairRows>(batch, b, i, scratch, ld, out);
     }
-    float* out = y + b * pairs;
-    for (int64_t i = 1; i < n; out += i, ++i) {
-      const float* x = VectorOf(batch, i, b);
-      for (int64_t j = 0; j < i; j += 4 * kLanes) {
-        switch ((i - j + kLanes - 1) / kLanes) {
-          case 1:
-            ProductsOf<1>(x, dim, scratch + j, ld, i - j, out + j);
-            break;
-          case 2:
-            ProductsOf<2>(x, dim, scratch + j, ld, i - j, out + j);
-            break;
-          case 3:
-            ProductsOf<3>(x, dim, scratch + j, ld, i - j, out + j);
-            break;
-          default:
-            ProductsOf<4>(x, dim, scratch + j, ld, i - j, out + j);
-        }
-      }
+    for (; i + 2 <= n; i += 2) ProductsOfRows<2>(batch, b, i, scratch, ld, out);
+    if (i < n) ProductsOfRows<1>(batch, b, i, scratch, ld, out);
+  }
+}
+
+// A range of columns of an example's vectors.
+struct ColumnRange {
+  int64_t example, begin, size;
+};
+
+// For each of the vectors [first, first + kRows), the sum of the other vectors times the gradients
+// of their products with it, in the order of the other vectors. `dy` has the gradients of the
+// example's products.
+template <int kRows, int kBlock>
+inline void GradientOfRows(const VectorBatch& batch, const ColumnRange& range, int64_t first,
+                           const float* dy, void* const* gradients) {
+  Vec sums[kRows][kBlock];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+    for (int v = 0; v < kBlock; ++v) sums[r][v] = Zero();
+  }
+  const auto load = [&](int64_t j, Vec(&x)[kBlock]) {
+    const float* from = VectorOf(batch, j, range.example) + range.begin;
+#pragma GCC unroll 2
+    for (int v = 0; v < kBlock; ++v) x[v] = LoadUpTo(from + v * kLanes, range.size - v * kLanes);
+  };
+  const auto add = [&](float factor, const Vec(&x)[kBlock], Vec(&sum)[kBlock]) {
+    const Vec f = Set1(factor);
+#pragma GCC unroll 2
+    for (int v = 0; v < kBlock; ++v) sum[v] = Fma(f, x[v], sum[v]);
+  };
+  const auto row_of = [dy](int64_t i) { return dy + i * (i - 1) / 2; };
+  const float* rows[kRows];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) rows[r] = row_of(first + r);
+  Vec x[kBlock];
+  for (int64_t j = 0; j < first; ++j) {
+    load(j, x);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) add(rows[r][j], x, sums[r]);
+  }
+#pragma GCC unroll 8
+  for (int k = 0; k < kRows; ++k) {
+    load(first + k, x);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      if (r < k) add(rows[k][first + r], x, sums[r]);
+      if (r > k) add(rows[r][first + k], x, sums[r]);
+    }
+  }
+  for (int64_t j = first + kRows; j < batch.count; ++j) {
+    load(j, x);
+    const float* row = row_of(j) + first;
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) add(row[r], x, sums[r]);
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+    if (gradients[first + r] == nullptr) continue;
+    float* out =
+        static_cast<float*>(gradients[first + r]) + range.example * batch.dim + range.begin;
+#pragma GCC unroll 2
+    for (int v = 0; v < kBlock; ++v) {
+      StoreUpTo(out + v * kLanes, sums[r][v], range.size - v * kLanes);
     }
   }
 }
 
-// The sum of the other vectors times the gradients of their products with vector i, in a range of
-// columns.
 template <int kBlock>
-inline void GradientOfPairs(const VectorBatch& batch, int64_t i, int64_t example, const float* dy,
-                            int64_t column, int64_t columns, float* out) {
-  Vec sums[kBlock];
-  for (int v = 0; v < kBlock; ++v) sums[v] = Zero();
-  const auto add = [&](int64_t j, float factor) {
-    const Vec f = Set1(factor);
-    const float* x = VectorOf(batch, j, example) + column;
-    for (int v = 0; v < kBlock; ++v) {
-      sums[v] = Fma(f, LoadUpTo(x + v * kLanes, columns - v * kLanes), sums[v]);
-    }
-  };
-  const float* row = dy + i * (i - 1) / 2;
-  for (int64_t j = 0; j < i; ++j) add(j, row[j]);
-  for (int64_t j = i + 1; j < batch.count; ++j) add(j, dy[j * (j - 1) / 2 + i]);
-  for (int v = 0; v < kBlock; ++v) {
-    StoreUpTo(out + column + v * kLanes, sums[v], columns - v * kLanes);
+inline void GradientOfColumns(const VectorBatch& batch, const ColumnRange& range, const float* dy,
+                              void* const* gradients) {
+  int64_t i = 0;
+  for (; i + kPairRows <= batch.count; i += kPairRows) {
+    GradientOfRows<kPairRows, kBlock>(batch, range, i, dy, gradients);
   }
+  for (; i + 2 <= batch.count; i += 2) {
+    GradientOfRows<2, kBlock>(batch, range, i, dy, gradients);
+  }
+  if (i < batch.count) GradientOfRows<1, kBlock>(batch, range, i, dy, gradients);
 }
 
 void PairwiseDotsGradient(const VectorBatch& batch, const float* dy, void* const* gradients) {
+  constexpr int64_t kWide = 2 * kLanes;
   const int64_t pairs = batch.count * (batch.count - 1) / 2;
   for (int64_t b = batch.begin; b < batch.end; ++b) {
-    for (int64_t i = 0; i < batch.count; ++i) {
-      if (gradients[i] == nullptr) continue;
-      float* out = static_cast<float*>(gradients[i]) + b * batch.dim;
-      int64_t column = 0;
-      for (; column + 2 * kLanes <= batch.dim; column += 2 * kLanes) {
-        GradientOfPairs<2>(batch, i, b, dy + b * pairs, column, 2 * kLanes, out);
-      }
-      for (; column < batch.dim; column += kLanes) {
-        GradientOfPairs<1>(batch, i, b, dy + b * pairs, column, batch.dim - column, out);
-      }
+    const float* gradient = dy + b * pairs;
+    int64_t column = 0;
+    for (; column + kWide <= batch.dim; column += kWide) {
+      GradientOfColumns<2>(batch, {b, column, kWide}, gradient, gradients);
+    }
+    for (; column + kLanes <= batch.dim; column += kLanes) {
+      GradientOfColumns<1>(batch, {b, column, kLanes}, gradient, gradients);
+    }
+    if (column < batch.dim) {
+      GradientOfColumns<1>(batch, {b, column, batch.dim - column}, gradient, gradients);
     }
   }
 }

@@ -182,7 +182,76 @@ inline void SplitExponent(Vec v, Vec* mantissa, Vec* exponent) {
 
 #endif
 
-// Loads n < kLanes floats; the other lanes are `fill`.
+// Transpose: lane j of rows[i] and lane i of rows[j] change places.
+// LoadPart: loads n < kLanes floats; the other lanes are `fill`. StorePart: stores the first n.
+#if defined(__AVX512F__)
+
+inline __mmask16 FirstLanes(int64_t n) { return static_cast<__mmask16>((1u << n) - 1); }
+inline Vec LoadPart(const float* p, int64_t n, float fill = 0.0f) {
+  return _mm512_mask_loadu_ps(Set1(fill), FirstLanes(n), p);
+}
+inline void StorePart(float* p, Vec v, int64_t n) { _mm512_mask_storeu_ps(p, FirstLanes(n), v); }
+
+// Transposes the blocks of four by four, then exchanges the blocks.
+inline void Transpose(Vec (&rows)[kLanes]) {
+#pragma GCC unroll 4
+  for (int i = 0; i < kLanes; i += 4) {
+    const Vec a = _mm512_unpacklo_ps(rows[i], rows[i + 1]);
+    const Vec b = _mm512_unpackhi_ps(rows[i], rows[i + 1]);
+    const Vec c = _mm512_unpacklo_ps(rows[i + 2], rows[i + 3]);
+    const Vec d = _mm512_unpackhi_ps(rows[i + 2], rows[i + 3]);
+    rows[i] = _mm512_shuffle_ps(a, c, 0x44);
+    rows[i + 1] = _mm512_shuffle_ps(a, c, 0xee);
+    rows[i + 2] = _mm512_shuffle_ps(b, d, 0x44);
+    rows[i + 3] = _mm512_shuffle_ps(b, d, 0xee);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const Vec a = _mm512_shuffle_f32x4(rows[i], rows[i + 4], 0x44);
+    const Vec b = _mm512_shuffle_f32x4(rows[i], rows[i + 4], 0xee);
+    const Vec c = _mm512_shuffle_f32x4(rows[i + 8], rows[i + 12], 0x44);
+    const Vec d = _mm512_shuffle_f32x4(rows[i + 8], rows[i + 12], 0xee);
+    rows[i] = _mm512_shuffle_f32x4(a, c, 0x88);
+    rows[i + 4] = _mm512_shuffle_f32x4(a, c, 0xdd);
+    rows[i + 8] = _mm512_shuffle_f32x4(b, d, 0x88);
+    rows[i + 12] = _mm512_shuffle_f32x4(b, d, 0xdd);
+  }
+}
+
+#elif defined(__AVX2__)
+
+inline __m256i FirstLanes(int64_t n) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)),
+                            _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+inline Vec LoadPart(const float* p, int64_t n, float fill = 0.0f) {
+  const __m256i mask = FirstLanes(n);
+  return _mm256_blendv_ps(Set1(fill), _mm256_maskload_ps(p, mask), _mm256_castsi256_ps(mask));
+}
+inline void StorePart(float* p, Vec v, int64_t n) { _mm256_maskstore_ps(p, FirstLanes(n), v); }
+
+inline void Transpose(Vec (&rows)[kLanes]) {
+#pragma GCC unroll 2
+  for (int i = 0; i < kLanes; i += 4) {
+    const Vec a = _mm256_unpacklo_ps(rows[i], rows[i + 1]);
+    const Vec b = _mm256_unpackhi_ps(rows[i], rows[i + 1]);
+    const Vec c = _mm256_unpacklo_ps(rows[i + 2], rows[i + 3]);
+    const Vec d = _mm256_unpackhi_ps(rows[i + 2], rows[i + 3]);
+    rows[i] = _mm256_shuffle_ps(a, c, 0x44);
+    rows[i + 1] = _mm256_shuffle_ps(a, c, 0xee);
+    rows[i + 2] = _mm256_shuffle_ps(b, d, 0x44);
+    rows[i + 3] = _mm256_shuffle_ps(b, d, 0xee);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const Vec a = rows[i], b = rows[i + 4];
+    rows[i] = _mm256_permute2f128_ps(a, b, 0x20);
+    rows[i + 4] = _mm256_permute2f128_ps(a, b, 0x31);
+  }
+}
+
+#else
+
 inline Vec LoadPart(const float* p, int64_t n, float fill = 0.0f) {
   float lanes[kLanes];
   for (int i = 0; i < kLanes; ++i) lanes[i] = i < n ? p[i] : fill;
@@ -193,6 +262,17 @@ inline void StorePart(float* p, Vec v, int64_t n) {
   Store(lanes, v);
   for (int64_t i = 0; i < n; ++i) p[i] = lanes[i];
 }
+inline void Transpose(Vec (&rows)[kLanes]) {
+  for (int i = 0; i < kLanes; ++i) {
+    for (int j = 0; j < i; ++j) {
+      const float lane = rows[i][j];
+      rows[i][j] = rows[j][i];
+      rows[j][i] = lane;
+    }
+  }
+}
+
+#endif
 
 // Returns the sum of the lanes, added in pairs at the distances kLanes/2, kLanes/4, ..., 1.
 inline float SumLanes(Vec v) {
