@@ -22,15 +22,19 @@ constexpr size_t kFirstCapacity = 32;
 // buckets would leave holes in the heap.
 constexpr size_t kMostOfHeap = 256;
 constexpr size_t kMovedPerInsertion = 16;
-constexpr size_t kGroup = 32;
+constexpr size_t kLineBytes = 64;
+constexpr size_t kGroupEntries = kLineBytes / sizeof(RowIndex::Entry);
+// The keys that are looked up at the same time.
+constexpr size_t kKeysAtOnce = 32;
 // The entries of a huge page of old memory, which the system gets back at once.
 constexpr size_t kPiece = kHugePageBytes / sizeof(RowIndex::Entry);
 // Marks an entry whose key was erased: probes continue behind it.
 constexpr uint32_t kErased = UINT32_MAX;
 
-bool IsErased(const RowIndex::Entry& entry) { return entry.stamp == 0 && entry.number == kErased; }
-
-bool IsFree(const RowIndex::Entry& entry) { return entry.stamp == 0 && entry.number != kErased; }
+bool IsFree(const RowIndex::Entry& entry) {
+  return static_cast<bool>(static_cast<int>(entry.stamp == 0) &
+                           static_cast<int>(entry.number != kErased));
+}
 
 size_t MostFilled(size_t capacity) { return capacity - capacity * 3 / 20; }
 
@@ -57,8 +61,9 @@ RowIndex::Part RowIndex::NewPart(size_t capacity) {
     return Part{static_cast<Entry*>(MapMemory(capacity * sizeof(Entry), "an index of a table")),
                 capacity, 0};
   }
-  void* const memory = std::calloc(capacity, sizeof(Entry));
+  void* const memory = std::aligned_alloc(kLineBytes, capacity * sizeof(Entry));
   CHECK(memory != nullptr) << "the system has no more memory for an index of a table";
+  std::memset(memory, 0, capacity * sizeof(Entry));
   return Part{static_cast<Entry*>(memory), capacity, 0};
 }
 
@@ -76,16 +81,27 @@ uint64_t RowIndex::bytes() const { return (new_.capacity + old_.capacity) * size
 // The bits differ from those that choose a key's bucket, whose keys would share their homes.
 size_t RowIndex::FindHome(uint64_t key, size_t capacity) {
   const uint64_t mixed = MixBits(key ^ 0x9e3779b97f4a7c15u);
-  return static_cast<size_t>((static_cast<unsigned __int128>(mixed) * capacity) >> 64);
+  const size_t groups = capacity / kGroupEntries;
+  return static_cast<size_t>((static_cast<unsigned __int128>(mixed) * groups) >> 64) *
+         kGroupEntries;
 }
 
+// Compares all keys of a group before it branches, because a processor cannot foresee the place of
+// a key.
 const RowIndex::Entry* RowIndex::FindIn(const Part& part, size_t first, uint64_t key) {
   if (part.capacity == 0) return nullptr;
-  for (size_t i = std::max(first, FindHome(key, part.capacity));;) {
-    const Entry& entry = part.entries[i];
-    if (entry.key == key && IsUsed(entry)) return &entry;
-    if (IsFree(entry)) return nullptr;
-    if (++i == part.capacity) i = 0;
+  for (size_t i = std::max(first / kGroupEntries * kGroupEntries, FindHome(key, part.capacity));;) {
+    const Entry* const group = part.entries + i;
+    unsigned found = 0;
+    for (size_t e = 0; e < kGroupEntries; ++e) {
+      found |= static_cast<unsigned>((group[e].key == key) & IsUsed(group[e])) << e;
+    }
+    if (ABSL_PREDICT_TRUE(found != 0)) return group + __builtin_ctz(found);
+    for (size_t e = 0; e < kGroupEntries; ++e) {
+      if (IsFree(group[e])) return nullptr;
+    }
+    i += kGroupEntries;
+    if (i == part.capacity) i = 0;
   }
 }
 
@@ -96,22 +112,31 @@ const RowIndex::Entry* RowIndex::Find(uint64_t key) const {
 }
 
 void RowIndex::Find(absl::Span<const uint64_t> keys, const Entry** entries) const {
-  for (size_t begin = 0; begin < keys.size(); begin += kGroup) {
-    const size_t end = std::min(begin + kGroup, keys.size());
+  for (size_t begin = 0; begin < keys.size(); begin += kKeysAtOnce) {
+    const size_t end = std::min(begin + kKeysAtOnce, keys.size());
     Prefetch(keys.subspan(begin, end - begin));
     for (size_t i = begin; i < end; ++i) entries[i] = Find(keys[i]);
   }
 }
 
+// Takes a free entry before an erased one, so that an index that has lost most of its keys fills up
+// with erased entries and moves to a smaller one.
 RowIndex::Entry* RowIndex::InsertInto(Part* part, const Entry& added) {
   for (size_t i = FindHome(added.key, part->capacity);;) {
-    Entry& entry = part->entries[i];
-    if (!IsUsed(entry)) {
-      if (!IsErased(entry)) ++part->filled;
-      entry = added;
-      return &entry;
+    Entry* const group = part->entries + i;
+    unsigned free = 0, unused = 0;
+    for (size_t e = 0; e < kGroupEntries; ++e) {
+      free |= static_cast<unsigned>(IsFree(group[e])) << e;
+      unused |= static_cast<unsigned>(!IsUsed(group[e])) << e;
     }
-    if (++i == part->capacity) i = 0;
+    if (ABSL_PREDICT_TRUE(unused != 0)) {
+      if (free != 0) ++part->filled;
+      Entry* const entry = group + __builtin_ctz(free != 0 ? free : unused);
+      *entry = added;
+      return entry;
+    }
+    i += kGroupEntries;
+    if (i == part->capacity) i = 0;
   }
 }
 
@@ -175,7 +200,8 @@ void RowIndex::Grow() {
   // part's entries may be in use.
   const size_t added_meanwhile = old_.capacity / kMovedPerInsertion + 1;
   const size_t least = (size_ + added_meanwhile + 1) * 20 / 17 + 1;
-  new_ = NewPart(std::max({kFirstCapacity, size_ + size_ / 2 + size_ / 4, least}));
+  const size_t capacity = std::max({kFirstCapacity, size_ + size_ / 2 + size_ / 4, least});
+  new_ = NewPart((capacity + kGroupEntries - 1) / kGroupEntries * kGroupEntries);
 }
 
 }  // namespace shoal

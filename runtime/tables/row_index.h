@@ -10,9 +10,10 @@
 
 namespace shoal {
 
-// Maps 64-bit keys to row numbers, or to counts for keys that have no row yet: open addressing with
-// linear probing over entries of 16 bytes, at most 85 % full. Each key also has a stamp, a number
-// that the owner chooses.
+// Maps 64-bit keys to row numbers, or to counts for keys that have no row yet: open addressing over
+// entries of 16 bytes, at most 85 % full. Four entries are a group, which fills a cache line. A key
+// is in the group that its hash names or, if that was full, in one of the following groups. So most
+// look-ups read one line. Each key also has a stamp, a number that the owner chooses.
 //
 // The index grows by moving a few entries with every insertion, so no insertion takes long: it may
 // map new memory, which the kernel clears page by page when it is first used, but it never moves
@@ -105,8 +106,9 @@ class RowIndex {
   static bool IsUsed(const Entry& entry) { return entry.stamp != 0; }
   static Part NewPart(size_t capacity);
   static void FreePart(Part* part);
+  // Returns the first entry of the group that the key's hash names.
   static size_t FindHome(uint64_t key, size_t capacity);
-  // Looks at entries from `first` on only.
+  // Looks at the groups from that of entry `first` on only.
   static const Entry* FindIn(const Part& part, size_t first, uint64_t key);
   static Entry* InsertInto(Part* part, const Entry& entry);
   void MoveEntries(size_t num_entries);
