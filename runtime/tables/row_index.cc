@@ -24,8 +24,6 @@ constexpr size_t kMostOfHeap = 256;
 constexpr size_t kMovedPerInsertion = 16;
 constexpr size_t kLineBytes = 64;
 constexpr size_t kGroupEntries = kLineBytes / sizeof(RowIndex::Entry);
-// The keys that are looked up at the same time.
-constexpr size_t kKeysAtOnce = 32;
 // The entries of a huge page of old memory, which the system gets back at once.
 constexpr size_t kPiece = kHugePageBytes / sizeof(RowIndex::Entry);
 // Marks an entry whose key was erased: probes continue behind it.
@@ -93,10 +91,12 @@ const RowIndex::Entry* RowIndex::FindIn(const Part& part, size_t first, uint64_t
   for (size_t i = std::max(first / kGroupEntries * kGroupEntries, FindHome(key, part.capacity));;) {
     const Entry* const group = part.entries + i;
     unsigned found = 0;
+#pragma GCC unroll 4
     for (size_t e = 0; e < kGroupEntries; ++e) {
       found |= static_cast<unsigned>((group[e].key == key) & IsUsed(group[e])) << e;
     }
     if (ABSL_PREDICT_TRUE(found != 0)) return group + __builtin_ctz(found);
+#pragma GCC unroll 4
     for (size_t e = 0; e < kGroupEntries; ++e) {
       if (IsFree(group[e])) return nullptr;
     }
@@ -112,11 +112,7 @@ const RowIndex::Entry* RowIndex::Find(uint64_t key) const {
 }
 
 void RowIndex::Find(absl::Span<const uint64_t> keys, const Entry** entries) const {
-  for (size_t begin = 0; begin < keys.size(); begin += kKeysAtOnce) {
-    const size_t end = std::min(begin + kKeysAtOnce, keys.size());
-    Prefetch(keys.subspan(begin, end - begin));
-    for (size_t i = begin; i < end; ++i) entries[i] = Find(keys[i]);
-  }
+  for (size_t i = 0; i < keys.size(); ++i) entries[i] = Find(keys[i]);
 }
 
 // Takes a free entry before an erased one, so that an index that has lost most of its keys fills up
@@ -125,6 +121,7 @@ RowIndex::Entry* RowIndex::InsertInto(Part* part, const Entry& added) {
   for (size_t i = FindHome(added.key, part->capacity);;) {
     Entry* const group = part->entries + i;
     unsigned free = 0, unused = 0;
+#pragma GCC unroll 4
     for (size_t e = 0; e < kGroupEntries; ++e) {
       free |= static_cast<unsigned>(IsFree(group[e])) << e;
       unused |= static_cast<unsigned>(!IsUsed(group[e])) << e;

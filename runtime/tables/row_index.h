@@ -51,8 +51,8 @@ class RowIndex {
   Entry* Find(uint64_t key) {
     return const_cast<Entry*>(static_cast<const RowIndex*>(this)->Find(key));
   }
-  // Sets entries[i] to the entry of keys[i], or null. It reads several keys at once, so that the
-  // waits for memory overlap.
+  // Sets entries[i] to the entry of keys[i], or null. Call Prefetch with some of the keys some time
+  // before, so that the waits for memory overlap.
   void Find(absl::Span<const uint64_t> keys, const Entry** entries) const;
   // Asks for the memory that the next Find of these keys reads first.
   void Prefetch(absl::Span<const uint64_t> keys) const {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -12,6 +11,7 @@
 #include "base/status_macros.h"
 #include "ml/optim/all_finite.h"
 #include "ml/optim/rowwise_adagrad.h"
+#include "runtime/tables/copy_floats.h"
 
 namespace shoal {
 namespace {
@@ -124,13 +124,13 @@ bool TableUpdater::Apply(const Update& update, const float* gradients,
         {step.learning_rate, step.gradient_scale, epsilon, step.gradient, rows.data(), n, dim()});
   }
   float* const values = scratch->value_.data();
-  for (size_t r = 0; r < n; ++r) std::memcpy(values + r * dim(), rows[r], dim() * sizeof(float));
+  for (size_t r = 0; r < n; ++r) CopyFloats(rows[r], dim(), values + r * dim());
   step.value = values;
   step.new_value = values;
   for (size_t k = 0; k < num_slots_; ++k) {
     float* const slot = scratch->slots_.data() + k * kBlockRows * dim();
     for (size_t r = 0; r < n; ++r) {
-      std::memcpy(slot + r * dim(), rows[r] + (k + 1) * dim(), dim() * sizeof(float));
+      CopyFloats(rows[r] + (k + 1) * dim(), dim(), slot + r * dim());
     }
     step.slots[k] = slot;
     step.new_slots[k] = slot;
@@ -139,10 +139,10 @@ bool TableUpdater::Apply(const Update& update, const float* gradients,
   rule_->Apply(step);
   bool finite = AllFinite(values, step.n);
   for (size_t k = 0; k < num_slots_; ++k) finite = finite && AllFinite(step.new_slots[k], step.n);
-  for (size_t r = 0; r < n; ++r) std::memcpy(rows[r], values + r * dim(), dim() * sizeof(float));
+  for (size_t r = 0; r < n; ++r) CopyFloats(values + r * dim(), dim(), rows[r]);
   for (size_t k = 0; k < num_slots_; ++k) {
     for (size_t r = 0; r < n; ++r) {
-      std::memcpy(rows[r] + (k + 1) * dim(), step.new_slots[k] + r * dim(), dim() * sizeof(float));
+      CopyFloats(step.new_slots[k] + r * dim(), dim(), rows[r] + (k + 1) * dim());
     }
   }
   return finite;

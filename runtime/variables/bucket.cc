@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "ml/optim/gradient_clipping.h"
+#include "runtime/tables/copy_floats.h"
 
 namespace shoal {
 namespace {
@@ -30,11 +32,6 @@ void ClearAndKeep(size_t most, std::vector<T>* array) {
   array->clear();
 }
 
-void ClearAndKeep(size_t most, RowIndex* index) {
-  if (index->bytes() > most * sizeof(RowIndex::Entry)) *index = RowIndex();
-  index->Clear();
-}
-
 }  // namespace
 
 Bucket::Bucket(const TableUpdater* updater, std::shared_ptr<SlabPool> pool, TableCounts* counts,
@@ -56,7 +53,7 @@ absl::Status Bucket::Load(uint64_t version, const BucketRows& rows) {
   rows_ = std::make_shared<StoredRows>(pool, updater_.options().idle_updates);
   scanned_ = 0;
   sums_.Clear(MostRowsKept(), dim_);
-  undo_.Clear();
+  undo_.Clear(MostRowsKept());
   rows_->num_rows = rows.keys.size();
   for (size_t i = 0; i < rows.keys.size(); ++i) {
     const uint32_t number = rows_->slabs.Take();
@@ -95,24 +92,20 @@ void Bucket::Count() {
   counted_bytes_ = bytes;
 }
 
-uint64_t Bucket::Sums::bytes() const {
-  return index.bytes() + keys.capacity() * sizeof(uint64_t) + gradients.capacity() * sizeof(float);
-}
+uint64_t Bucket::Sums::bytes() const { return keys.bytes() + gradients.capacity() * sizeof(float); }
 
 void Bucket::Sums::Clear(size_t most_rows, size_t dim) {
-  ClearAndKeep(most_rows, &index);
-  ClearAndKeep(most_rows, &keys);
+  keys.Clear(most_rows);
   ClearAndKeep(most_rows * dim, &gradients);
 }
 
 uint64_t Bucket::Undo::bytes() const {
-  return index.bytes() + keys.capacity() * sizeof(uint64_t) +
-         entries.capacity() * sizeof(RowIndex::Entry) + rows.capacity() * sizeof(float);
+  return keys.bytes() + entries.capacity() * sizeof(RowIndex::Entry) +
+         rows.capacity() * sizeof(float);
 }
 
-void Bucket::Undo::Clear() {
-  index.Clear();
-  keys.clear();
+void Bucket::Undo::Clear(size_t most_rows) {
+  keys.Clear(most_rows);
   entries.clear();
 }
 
@@ -129,21 +122,23 @@ size_t Bucket::MostRowsKept() const { return std::max(kKeptAtLeast, kKeptForKey 
 // multiplication and one addition, as FoldPayload does for dense variables.
 void Bucket::Add(const Payload& payload, float weight, bool /*is_first*/) {
   const RowGradients rows = DecodeRows(payload, dim_, &scratch_.rows).value();
-  // The update that may follow at once looks the keys up.
-  Prefetch(rows.keys);
-  // The keys of one contribution differ.
-  const bool all_are_new = sums_.keys.empty();
+  // The update that may follow at once looks these keys up first.
+  Prefetch(rows.keys.subspan(0, 2 * TableUpdater::kBlockRows));
+  std::vector<float>& sums = sums_.gradients;
+  if (sums_.keys.empty()) {  // The keys of one contribution differ.
+    sums_.keys.Assign(rows.keys);
+    sums.assign(rows.gradients, rows.gradients + rows.keys.size() * dim_);
+    for (float& sum : sums) sum = weight * sum;
+    return;
+  }
   for (size_t i = 0; i < rows.keys.size(); ++i) {
     const float* const gradient = rows.gradients + i * dim_;
-    const RowIndex::Entry* const entry = all_are_new ? nullptr : sums_.index.Find(rows.keys[i]);
-    if (entry == nullptr) {
-      sums_.index.Insert(rows.keys[i], static_cast<uint32_t>(sums_.keys.size()), 1);
-      sums_.keys.push_back(rows.keys[i]);
-      const size_t end = sums_.gradients.size();
-      sums_.gradients.resize(end + dim_);
-      for (size_t e = 0; e < dim_; ++e) sums_.gradients[end + e] = weight * gradient[e];
+    const size_t place = sums_.keys.FindOrAdd(rows.keys[i]);
+    if (place * dim_ == sums.size()) {
+      sums.resize(sums.size() + dim_);
+      for (size_t e = 0; e < dim_; ++e) sums[place * dim_ + e] = weight * gradient[e];
     } else {
-      float* const sum = sums_.gradients.data() + entry->row() * dim_;
+      float* const sum = sums.data() + place * dim_;
       for (size_t e = 0; e < dim_; ++e) sum[e] += weight * gradient[e];
     }
   }
@@ -157,46 +152,67 @@ bool Bucket::Apply(const Step& step) {
   return is_applied;
 }
 
+// Three waits for memory overlap, as in Read: while the rows of a block are updated, those of the
+// next block are on their way, and the index entries of the one after it.
 bool Bucket::UpdateRows(const Step& step) {
-  std::swap(undo_.index, sums_.index);
   std::swap(undo_.keys, sums_.keys);
-  usual_keys_ = std::max(undo_.keys.size(), usual_keys_ - usual_keys_ / 16);
+  const size_t num_keys = undo_.keys.size();
+  usual_keys_ = std::max(num_keys, usual_keys_ - usual_keys_ / 16);
   undo_.StartUpdate(MostRowsKept(), updater_.row_floats());
   TableUpdater::Update update;
   update.step = static_cast<int64_t>(step.version) + 1;
   update.learning_rate = step.learning_rate;
   update.scale = step.scale;
   MutexLock lock(&rows_->mutex);
-  for (size_t begin = 0; begin < undo_.keys.size(); begin += TableUpdater::kBlockRows) {
-    const size_t end = std::min(begin + TableUpdater::kBlockRows, undo_.keys.size());
-    if (ApplyBlock(begin, end, update, step.version)) continue;
-    KeepForCuts(end);  // A row may get another number.
-    RollBack(end);
-    sums_.Clear(MostRowsKept(), dim_);
-    undo_.Clear();
-    return false;
+  constexpr size_t kBlockRows = TableUpdater::kBlockRows;
+  const absl::Span<const uint64_t> keys = undo_.keys.all();
+  Block blocks[2];
+  Prefetch(keys.subspan(0, 2 * kBlockRows));
+  FindBlock(0, &blocks[0]);
+  for (size_t begin = 0, b = 0; begin < num_keys; begin += kBlockRows, ++b) {
+    const Block& block = blocks[b % 2];
+    Block& next = blocks[(b + 1) % 2];
+    const size_t end = begin + block.size;
+    Prefetch(keys.subspan(std::min(num_keys, end + kBlockRows), kBlockRows));
+    FindBlock(end, &next);
+    const size_t num_indexed = rows_->index.size();
+    if (!ApplyBlock(block, update, step.version)) {
+      KeepForCuts(end);  // A row may get another number.
+      RollBack(end);
+      sums_.Clear(MostRowsKept(), dim_);
+      undo_.Clear(MostRowsKept());
+      return false;
+    }
+    if (rows_->index.size() != num_indexed) FindBlock(end, &next);  // Insertions move entries.
   }
-  KeepForCuts(undo_.keys.size());
-  const size_t num_entries = kScannedAtLeast + kScannedPerRow * undo_.keys.size();
+  KeepForCuts(num_keys);
+  const size_t num_entries = kScannedAtLeast + kScannedPerRow * num_keys;
   RemoveSomeIdle(num_entries, step.value_version);
   rows_->index.ContinueGrowth(num_entries);
   sums_.Clear(MostRowsKept(), dim_);
   return true;
 }
 
-bool Bucket::ApplyBlock(size_t begin, size_t end, const TableUpdater::Update& update,
-                        uint64_t version) {
-  const RowIndex::Entry* entries[TableUpdater::kBlockRows];
-  float* rows[TableUpdater::kBlockRows];
-  const size_t n = end - begin;
-  rows_->index.Find({undo_.keys.data() + begin, n}, entries);
-  for (size_t r = 0; r < n; ++r) {
-    if (entries[r] == nullptr || !entries[r]->has_row()) continue;
-    const char* const row = reinterpret_cast<const char*>(rows_->slabs[entries[r]->row()]);
+void Bucket::FindBlock(size_t begin, Block* block) const {
+  const absl::Span<const uint64_t> keys =
+      absl::MakeConstSpan(undo_.keys.all()).subspan(begin, TableUpdater::kBlockRows);
+  block->begin = begin;
+  block->size = keys.size();
+  rows_->index.Find(keys, block->entries);
+  for (size_t r = 0; r < keys.size(); ++r) {
+    const RowIndex::Entry* const entry = block->entries[r];
+    if (entry == nullptr || !entry->has_row()) continue;
+    const char* const row = reinterpret_cast<const char*>(rows_->slabs[entry->row()]);
     for (size_t at = 0; at < updater_.row_floats() * sizeof(float); at += 64) {
       __builtin_prefetch(row + at, 1);
     }
   }
+}
+
+bool Bucket::ApplyBlock(const Block& block, const TableUpdater::Update& update, uint64_t version) {
+  float* rows[TableUpdater::kBlockRows];
+  const size_t begin = block.begin, n = block.size;
+  const RowIndex::Entry* const* const entries = block.entries;
   // Rows that are stored first: an insertion may move entries.
   const uint32_t stamp = StoredRows::StampOf(version + 1);
   bool all_are_stored = true;
@@ -206,14 +222,13 @@ bool Bucket::ApplyBlock(size_t begin, size_t end, const TableUpdater::Update& up
     if (entries[r] == nullptr || !entries[r]->has_row()) {
       all_are_stored = false;
       before = entries[r] == nullptr ? RowIndex::Entry() : *entries[r];
-      before.key = undo_.keys[begin + r];
+      before.key = undo_.keys.all()[begin + r];
       continue;
     }
     auto* const entry = const_cast<RowIndex::Entry*>(entries[r]);
     before = *entry;
     rows[r] = rows_->slabs[entry->row()];
-    std::memcpy(undo_.row(begin + r, updater_.row_floats()), rows[r],
-                updater_.row_floats() * sizeof(float));
+    CopyFloats(rows[r], updater_.row_floats(), undo_.row(begin + r, updater_.row_floats()));
     if (!rows_->IsIdle(entry->stamp, version)) {
       entry->stamp = stamp;
     } else if (updater_.options().min_count <= 1) {
@@ -240,7 +255,7 @@ bool Bucket::ApplyBlock(size_t begin, size_t end, const TableUpdater::Update& up
   size_t stored = 0;
   for (size_t r = 0; r < n; ++r) {
     if (rows[r] == nullptr) continue;
-    std::memcpy(some_gradients.data() + stored * dim_, gradients + r * dim_, dim_ * sizeof(float));
+    CopyFloats(gradients + r * dim_, dim_, some_gradients.data() + stored * dim_);
     rows[stored++] = rows[r];
   }
   return updater_.Apply(update, some_gradients.data(), {rows, stored}, &scratch_.update);
@@ -351,15 +366,15 @@ void Bucket::Read(uint64_t version, bool is_previous, absl::Span<const uint64_t>
         row = rows_->slabs[stored->row()];
       }
       if (is_previous) {
-        const RowIndex::Entry* const touched = undo_.index.Find(key);
-        if (touched != nullptr) row = ReadUndo(touched->row(), version);
+        const std::optional<size_t> place = undo_.keys.Find(key);
+        if (place.has_value()) row = ReadUndo(*place, version);
       }
       float* const value = values + (begin + i) * dim_;
       if (row == nullptr) {
         updater_.FillInitialValue(key, value);
       } else {
         ++num_found;
-        std::memcpy(value, row, row_bytes);
+        CopyFloats(row, dim_, value);
       }
     }
   }

@@ -12,6 +12,7 @@
 #include "runtime/tables/bucket_rows.h"
 #include "runtime/tables/row_index.h"
 #include "runtime/tables/row_slabs.h"
+#include "runtime/tables/step_keys.h"
 #include "runtime/tables/stored_rows.h"
 #include "runtime/tables/table_updater.h"
 #include "runtime/tables/table_use.h"
@@ -91,32 +92,36 @@ class Bucket : public ContributionSum {
   void Prefetch(absl::Span<const uint64_t> keys) const { rows_->index.Prefetch(keys); }
 
  private:
-  // The sums of the next step. The index gives the place of each key.
+  // The sums of the next step, at the places of their keys.
   struct Sums {
-    RowIndex index;
-    std::vector<uint64_t> keys;
+    StepKeys keys;
     std::vector<float> gradients;
 
     uint64_t bytes() const;
     // Gives memory for more than `most_rows` rows back.
     void Clear(size_t most_rows, size_t dim);
   };
-  // The rows that the newest update changed, as they were. The index gives the place of each key.
+  // The rows that the newest update changed, as they were, at the places of their keys.
   struct Undo {
     bool had_row(size_t place) const {
       return entries[place].stamp != 0 && entries[place].has_row();
     }
-    RowIndex index;
-    std::vector<uint64_t> keys;
+    StepKeys keys;
     // The keys' entries; the stamp of a key that the index did not hold is 0.
     std::vector<RowIndex::Entry> entries;
     std::vector<float> rows;  // undefined for keys that had none
 
     float* row(size_t place, size_t row_floats) { return rows.data() + place * row_floats; }
     uint64_t bytes() const;
-    void Clear();
+    void Clear(size_t most_rows);
     // Makes place for the rows of all keys, and gives memory for more than `most_rows` back.
     void StartUpdate(size_t most_rows, size_t row_floats);
+  };
+  // Some keys of the undo list, one after the other, with their entries in the index. The entries
+  // are valid until a key is inserted.
+  struct Block {
+    size_t begin = 0, size = 0;  // places in the undo list
+    const RowIndex::Entry* entries[TableUpdater::kBlockRows];
   };
 
   // Brings the table's counts up to date. The caller does not hold the mutex of the rows.
@@ -126,7 +131,9 @@ class Bucket : public ContributionSum {
   size_t MostRowsKept() const;
   // Does what Apply does, with the mutex of the rows.
   bool UpdateRows(const Step& step);
-  bool ApplyBlock(size_t begin, size_t end, const TableUpdater::Update& update, uint64_t version);
+  // Looks the keys at places from `begin` on up, and asks for the memory of their rows.
+  void FindBlock(size_t begin, Block* block) const;
+  bool ApplyBlock(const Block& block, const TableUpdater::Update& update, uint64_t version);
   // Counts the key at this place of the undo list, which had no row at this version, and returns
   // its new row, or null if it is not admitted yet.
   float* Admit(size_t place, uint64_t version);
