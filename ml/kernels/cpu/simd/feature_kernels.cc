@@ -130,16 +130,15 @@ inline int64_t PaddedCount(int64_t count) { return (count + kLanes - 1) / kLanes
 
 int64_t PairScratch(int64_t count, int64_t dim) { return PaddedCount(count) * dim; }
 
-// The numbers of an example's vectors whose products or gradients are computed at the same time. So
-// many sums fit into the registers beside the values that are added, and they hide the latency of
-// an addition.
+// So many vectors of an example are multiplied at the same time, or get their gradients at the same
+// time: their sums fit into the registers, and each does not have to wait for the one before it.
 #if defined(__AVX512F__)
 constexpr int kPairRows = 8;
 #else
 constexpr int kPairRows = 4;
 #endif
 
-// The number of examples after which vectors are prefetched.
+// Vectors are prefetched this many examples before they are used.
 constexpr int64_t kExamplesAhead = 8;
 
 // transposed[d * ld + j] = element d of vector j, and 0 for vectors that do not exist.
@@ -153,7 +152,7 @@ inline void TransposeVectors(const VectorBatch& batch, int64_t example, int64_t 
         block[i] = Zero();
         if (j + i >= batch.count) continue;
         const float* x = VectorOf(batch, j + i, example) + d;
-        // The vectors are as many streams of memory, more than a processor recognizes.
+        // Each vector is a stream of memory of its own; a processor does not foresee so many.
         __builtin_prefetch(x + kExamplesAhead * batch.dim);
         block[i] = LoadUpTo(x, batch.dim - d);
       }
@@ -166,10 +165,9 @@ inline void TransposeVectors(const VectorBatch& batch, int64_t example, int64_t 
   }
 }
 
-// The products of vectors [first, first + kRows) of an example with vectors [column, column +
-// kBlock
-// * kLanes), as far as the latter have smaller numbers than the former. `out` has the products of
-// the example.
+// Multiplies vectors [first, first + kRows) of an example with the vectors of kBlock * kLanes
+// columns from `column` on, and stores the products with vectors of smaller numbers. `out` has all
+// products of the example.
 template <int kRows, int kBlock>
 inline void ProductsOf(const VectorBatch& batch, int64_t example, int64_t first, int64_t column,
                        const float* transposed, int64_t ld, float* out) {
@@ -236,8 +234,8 @@ struct ColumnRange {
   int64_t example, begin, size;
 };
 
-// For each of the vectors [first, first + kRows), the sum of the other vectors times the gradients
-// of their products with it, in the order of the other vectors. `dy` has the gradients of the
+// Computes the gradients of vectors [first, first + kRows): the sum of the other vectors, in their
+// order, times the gradients of their products with this one. `dy` has the gradients of the
 // example's products.
 template <int kRows, int kBlock>
 inline void GradientOfRows(const VectorBatch& batch, const ColumnRange& range, int64_t first,
