@@ -70,8 +70,8 @@ CHANGES = {
                                                                                  : version)""",
         ),
         (
-            "if (touched != nullptr) row = ReadUndo",
-            'if (touched != nullptr && !IsBroken("an undo is forgotten")) row = ReadUndo',
+            "if (place.has_value()) row = ReadUndo",
+            'if (place.has_value() && !IsBroken("an undo is forgotten")) row = ReadUndo',
         ),
         (
             "count >= updater_.options().min_count;",
