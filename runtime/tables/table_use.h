@@ -31,13 +31,24 @@ class TableCounts {
   }
   void AddReads(uint64_t keys, uint64_t found) {
     keys_read_.fetch_add(keys, std::memory_order_relaxed);
-    rows_found_.fetch_add(found, std::memory_order_relaxed);
+    rows_found_.fetch_add(found, std::memory_order_release);
   }
 
   uint64_t rows() const { return rows_.load(std::memory_order_relaxed); }
   uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
-  uint64_t keys_read() const { return keys_read_.load(std::memory_order_relaxed); }
-  uint64_t rows_found() const { return rows_found_.load(std::memory_order_relaxed); }
+
+  struct Reads {
+    uint64_t keys = 0;
+    uint64_t found = 0;
+  };
+  // Returns what AddReads has added up. `found` is at most `keys`, also while another thread adds:
+  // each row that is counted here is that of a key which was counted before it.
+  Reads reads() const {
+    Reads reads;
+    reads.found = rows_found_.load(std::memory_order_acquire);
+    reads.keys = keys_read_.load(std::memory_order_relaxed);
+    return reads;
+  }
 
  private:
   std::atomic<uint64_t> rows_{0};

@@ -292,6 +292,48 @@ TEST_F(BucketTest, AnUpdateThatIsNotFiniteChangesNothing) {
   ExpectSame(selected, before);
 }
 
+// Rows that were stored, counted, idle or unknown before the update are as before, those of the
+// block with the number that is not finite and those of the blocks before it.
+TEST_F(BucketTest, AnUpdateThatIsNotFiniteBringsBackWhatAllItsBlocksHaveChanged) {
+  constexpr uint64_t kSteps = 24;
+  for (const uint32_t min_count : {1, 2}) {
+    TableOptions options = BucketOptions(OptimizerKind::kAdagrad);
+    options.min_count = min_count;
+    options.idle_updates = 3;
+    Make(options);
+    for (uint64_t step = 0; step < kSteps; ++step) {
+      PushOne(step, RandomContribution(500, 100), bucket_.get());
+    }
+    const std::shared_ptr<BucketCut> cut = bucket_->Cut();
+    const BucketRows before = cut->ReadAll();
+    const size_t num_rows = bucket_->rows().num_rows();
+    Contribution bad = RandomContribution(1000, 400);
+    for (size_t i = 150 * kBucketDim; i < bad.gradients.size(); ++i) bad.gradients[i] = 3e38f;
+    ASSERT_EQ(bucket_->Push(kSteps, 0, bad), PushOutcome::kAccepted);
+    EXPECT_FALSE(bucket_->Apply(1));
+    ExpectSame(bucket_->Save(), before);
+    ExpectSame(cut->ReadAll(), before);
+    EXPECT_EQ(bucket_->rows().num_rows(), num_rows);
+  }
+}
+
+// An update looks the keys of the next block up while it changes a block, and keys that are new
+// move entries of the index.
+TEST_F(BucketTest, UpdatesOfWholeBlocksHaveTheBytesOfTheirDefinition) {
+  Make(BucketOptions(OptimizerKind::kAdagrad));
+  SimpleBucket simple(updater_.get());
+  constexpr size_t kBlock = TableUpdater::kBlockRows;
+  uint64_t step = 0;
+  for (const size_t size : {size_t{1}, kBlock - 1, kBlock, kBlock + 1, 2 * kBlock, 2 * kBlock + 1,
+                            3 * kBlock, 4 * kBlock}) {
+    Contribution one = RandomContribution(size * (step + 1), size);
+    one.examples = 1;  // The only contribution of a step has the weight 1.
+    PushOne(step++, one, bucket_.get());
+    simple.Apply({one});
+    ASSERT_EQ(Stored(bucket_->Save()), simple.Stored()) << size << " keys";
+  }
+}
+
 TEST_F(BucketTest, ACheckpointOfRowsAndCountsContinuesWithTheSameBytes) {
   TableOptions options = BucketOptions(OptimizerKind::kAdam);
   options.min_count = 2;
@@ -444,15 +486,15 @@ TEST_F(BucketTest, TheCountsOfATableAreTheSumsOfItsBuckets) {
 TEST_F(BucketTest, KeysThatAreReadAreCountedAndWhetherTheyHaveARow) {
   Make(BucketOptions(OptimizerKind::kSgd));
   PushOne(0, {{3, 5}, std::vector<float>(2 * kBucketDim, 1)}, bucket_.get());
-  EXPECT_EQ(counts_.keys_read(), 0u);
+  EXPECT_EQ(counts_.reads().keys, 0u);
   std::vector<float> values(3 * kBucketDim);
   const std::vector<uint64_t> keys = {3, 4, 5};
   bucket_->rows().Read(1, false, keys, values.data());
-  EXPECT_EQ(counts_.keys_read(), 3u);
-  EXPECT_EQ(counts_.rows_found(), 2u);
+  EXPECT_EQ(counts_.reads().keys, 3u);
+  EXPECT_EQ(counts_.reads().found, 2u);
   bucket_->rows().Read(0, true, keys, values.data());
-  EXPECT_EQ(counts_.keys_read(), 6u);
-  EXPECT_EQ(counts_.rows_found(), 2u) << "before the step no key had a row";
+  EXPECT_EQ(counts_.reads().keys, 6u);
+  EXPECT_EQ(counts_.reads().found, 2u) << "before the step no key had a row";
 }
 
 }  // namespace

@@ -35,8 +35,9 @@ std::vector<TableUse> StoreTables::InUse() const {
     use.table = variable;
     use.rows = table.counts->rows();
     use.bytes = table.counts->bytes() + table.pool->bytes();
-    use.keys_read = table.counts->keys_read();
-    use.rows_found = table.counts->rows_found();
+    const TableCounts::Reads reads = table.counts->reads();
+    use.keys_read = reads.keys;
+    use.rows_found = reads.found;
     uses.push_back(use);
   }
   return uses;
