@@ -262,11 +262,30 @@ TEST(ClickModelsTest, AFeatureThatDoesNotFitTheDataIsNamed) {
   EXPECT_THAT(ErrorOf(a + "layer { input: 'b' dense { units: 1 } }"),
               HasSubstr("input 'b' is not the name of an earlier layer or a feature"));
   EXPECT_THAT(ErrorOf(a + "layer { interaction { dot {} } }" + last),
-              HasSubstr("takes vectors [batch, dim] of one size"));
+              HasSubstr("'interaction1': takes vectors of one length, but some have 5 numbers and "
+                        "others 4; give the tables of its features one dim, and a dense layer"));
   EXPECT_THAT(ErrorOf(a + "layer { input: 'a' interaction { factorization_machine {} } }" + last),
               HasSubstr("needs two inputs or more"));
   EXPECT_THAT(ErrorOf(a + "name: 'mlp'"), HasSubstr("mlp takes no features"));
   EXPECT_THAT(ErrorOf("name: 'dlrm'"), HasSubstr("dlrm needs features"));
+}
+
+TEST(ClickModelsTest, TablesOfTheWrongDimAreNamedWithTheRightOne) {
+  const std::string wide = "feature { name: 'wide_*' column: '*' table: 'u_*' } ";
+  const std::string deep = "feature { name: 'deep_*' column: '*' table: 't' } ";
+  for (const std::string name : {"wide_deep", "deepfm"}) {
+    const std::string model = "name: '" + name + "' ";
+    EXPECT_EQ(ErrorOf(model + wide + deep),
+              "model: " + name +
+                  " adds the features wide_*, which are one number each, but wide_a has 2; give "
+                  "their tables dim 1, as table { name: \"wide_*\" dim: 1 }");
+    EXPECT_THAT(ErrorOf(model + deep),
+                HasSubstr(name + " needs features named wide_* and others named deep_*; add "
+                                 "feature { name: \"wide_*\""));
+  }
+  EXPECT_THAT(ErrorOf("name: 'dlrm' feature { column: 'a' table: 't' } "
+                      "feature { column: 'b' table: 'u_b' }"),
+              HasSubstr("takes vectors of one length, but some have 4 numbers and others 2"));
 }
 
 TEST(ClickModelsTest, PatternsStandForColumnsAndTables) {

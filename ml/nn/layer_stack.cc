@@ -167,6 +167,15 @@ Output LayerStack::BuildInteraction(const v1::LayerConfig& layer, const std::str
     Fail(name, "needs two inputs or more; give the model features or name layers with `input`");
     return {};
   }
+  for (const Output& input : inputs) {
+    const Shape &shape = input.shape(), &last = inputs.back().shape();
+    if (shape.rank() != 2 || last.rank() != 2 || shape.dim(1) == last.dim(1)) continue;
+    Fail(name, absl::StrCat("takes vectors of one length, but some have ", shape.dim(1),
+                            " numbers and others ", last.dim(1),
+                            "; give the tables of its features one dim, and a dense layer above it "
+                            "as many units"));
+    return {};
+  }
   if (interaction.has_factorization_machine()) {
     return ops::FactorizationMachine(builder_, std::move(inputs));
   }

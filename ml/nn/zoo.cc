@@ -3,7 +3,9 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "google/protobuf/text_format.h"
 
 #include "base/log.h"
@@ -14,6 +16,27 @@ namespace shoal::zoo {
 
 namespace {
 
+// Returns what is wrong with the features of a model that takes some; empty: nothing.
+std::string WhyFeaturesDoNotFit(const Model& model, const NamedOutputs& features) {
+  const std::string wanted = absl::StrReplaceAll(model.features, {{"\n", " "}});
+  if (features.empty()) return absl::StrCat(model.name, " needs features; add ", wanted);
+  if (!absl::StrContains(wanted, "wide_*")) return "";
+  bool has_wide = false, has_deep = false;
+  for (const auto& [name, vector] : features) {
+    has_deep |= absl::StartsWith(name, "deep_");
+    if (!absl::StartsWith(name, "wide_")) continue;
+    has_wide = true;
+    const int64_t dim = vector.shape().dim(1);
+    if (dim == 1) continue;
+    return absl::StrCat(model.name, " adds the features wide_*, which are one number each, but ",
+                        name, " has ", dim,
+                        "; give their tables dim 1, as table { name: \"wide_*\" dim: 1 }");
+  }
+  if (has_wide && has_deep) return "";
+  return absl::StrCat(model.name, " needs features named wide_* and others named deep_*; add ",
+                      wanted);
+}
+
 // Builds all layers but the last `num_left_out`.
 Output BuildLayers(GraphBuilder& builder, absl::string_view name, Output input,
                    const ModelOptions& options, int num_left_out, NamedOutputs features = {}) {
@@ -23,10 +46,12 @@ Output BuildLayers(GraphBuilder& builder, absl::string_view name, Output input,
     return {};
   }
   const bool takes_features = model->features != nullptr;
-  if (takes_features != !features.empty()) {
-    builder.SetError(absl::InvalidArgumentError(
-        takes_features ? absl::StrCat(name, " needs features; add ", model->features)
-                       : absl::StrCat(name, " takes no features; drop model.feature")));
+  const std::string wrong = takes_features ? WhyFeaturesDoNotFit(*model, features)
+                            : features.empty()
+                                ? ""
+                                : absl::StrCat(name, " takes no features; drop model.feature");
+  if (!wrong.empty()) {
+    builder.SetError(absl::InvalidArgumentError(wrong));
     return {};
   }
   if (!input.valid() && !takes_features) return {};
