@@ -32,12 +32,13 @@ std::string RemedyForFullBucket(uint64_t buckets, uint64_t bytes, absl::string_v
   }
   const uint64_t wanted = buckets * (2 * bytes / kDefaultMaxBulkPayloadBytes + 1);
   const uint64_t possible = std::min<uint64_t>(wanted, kMostBuckets);
-  return absl::StrCat("set the table's buckets to ", possible,
-                      " (--set=table[0].buckets=", possible,
-                      " if it is the run file's first table) and continue in a new run with "
-                      "--init_state --init_from=DIRECTORY of this run, "
-                      "which keep its rows, slots and counts, ",
-                      wanted > kMostBuckets ? "and" : "or", " make ", smaller, " smaller");
+  return absl::StrCat(
+      "set the table's buckets to ", possible, " (--set=table[0].buckets=", possible,
+      " if it is the run file's first table), ", wanted > kMostBuckets ? "and" : "or", " make ",
+      smaller,
+      " smaller; a run that has a checkpoint keeps its buckets, so a new run must "
+      "continue it, with --init_state --init_from=DIRECTORY of this run, which keep "
+      "its rows, slots and counts");
 }
 
 RowSets::RowSets(const ReplicaProgram* program, const SliceTable* table,

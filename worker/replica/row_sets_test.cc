@@ -115,10 +115,8 @@ TEST_F(RowSetsTest, KeysOfABucketThatDoNotFitAMessageAreAnErrorWithTheRemedy) {
       std::string(status.message()),
       HasSubstr(
           "a message holds 4194304; set the table's buckets to 6 (--set=table[0].buckets=6 if it "
-          "is the "
-          "run file's first table) and continue in a new run "
-          "with --init_state --init_from=DIRECTORY of this run, which keep its rows, slots and "
-          "counts, or make batch_size smaller"));
+          "is the run file's first table), or make batch_size smaller; a run that has a "
+          "checkpoint keeps its buckets"));
   const std::string of_a_block(
       replica_.rows()->CheckFits(GetKeys(batch_), /*is_evaluated=*/true).message());
   EXPECT_THAT(of_a_block, HasSubstr("table b: block 4 of the test data has 300"));
@@ -127,16 +125,20 @@ TEST_F(RowSetsTest, KeysOfABucketThatDoNotFitAMessageAreAnErrorWithTheRemedy) {
 
 TEST(RemedyForFullBucketTest, ATableHasAtMost65536Buckets) {
   const uint64_t message = 4194304;
-  EXPECT_EQ(RemedyForFullBucket(21845, message, "batch_size"),
-            "set the table's buckets to 65535 (--set=table[0].buckets=65535 if it is the "
-            "run file's first table) and continue in a new run with --init_state "
-            "--init_from=DIRECTORY "
-            "of this run, which keep its rows, slots and counts, or make batch_size smaller");
-  EXPECT_EQ(RemedyForFullBucket(21846, message, "batch_size"),
-            "set the table's buckets to 65536 (--set=table[0].buckets=65536 if it is the "
-            "run file's first table) and continue in a new run with --init_state "
-            "--init_from=DIRECTORY "
-            "of this run, which keep its rows, slots and counts, and make batch_size smaller");
+  EXPECT_EQ(
+      RemedyForFullBucket(21845, message, "batch_size"),
+      "set the table's buckets to 65535 (--set=table[0].buckets=65535 if it is the run file's "
+      "first "
+      "table), or make batch_size smaller; a run that has a checkpoint keeps its buckets, so "
+      "a new run must continue it, with --init_state --init_from=DIRECTORY of this run, which "
+      "keep its rows, slots and counts");
+  EXPECT_EQ(
+      RemedyForFullBucket(21846, message, "batch_size"),
+      "set the table's buckets to 65536 (--set=table[0].buckets=65536 if it is the run file's "
+      "first "
+      "table), and make batch_size smaller; a run that has a checkpoint keeps its buckets, so "
+      "a new run must continue it, with --init_state --init_from=DIRECTORY of this run, which "
+      "keep its rows, slots and counts");
   EXPECT_EQ(RemedyForFullBucket(65536, message, "batch_size"),
             "make batch_size smaller, since a table cannot have more buckets");
 }
