@@ -38,6 +38,7 @@ class Servers {
       server.clock = options.clock;
       server.file_system = options.file_system;
       server.address = absl::StrCat(index);
+      server.ps_memory = options.run.cluster().ps_memory();
       ASSIGN_OR_RETURN(servers_[index], ParameterServer::Create(server));
     }
     for (const auto& server : servers_) RETURN_IF_ERROR(server->Start());

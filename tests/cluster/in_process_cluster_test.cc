@@ -313,6 +313,15 @@ TEST_F(InProcessClusterTest, AChiefThatANewerOneHasReplacedEndsAndWritesNothingM
   EXPECT_FALSE(ReadSummary(files_.get(), run.out()).ok());
 }
 
+TEST_F(InProcessClusterTest, TheMemoryOfAPsIsBoundedInOneProcessToo) {
+  const std::string large = "model { layer { dense { units: 400000 } } } max_steps: 1 ";
+  const absl::Status refused =
+      Train(Config(large + "cluster { slice_bytes: 1048576 ps_memory: 67108864 }"), 1, 1);
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              ::testing::HasSubstr("but cluster.ps_memory allows 64 MiB"));
+}
+
 TEST_F(InProcessClusterTest, AnotherModelThanTheCheckpointsIsRefusedByName) {
   v1::RunConfig run = Config("max_steps: 3");
   ASSERT_TRUE(IsOkStatus(Train(run, 1, 1)));
