@@ -258,12 +258,28 @@ TEST(ClickModelsTest, AFeatureThatDoesNotFitTheDataIsNamed) {
               HasSubstr("model.feature[0].column: input is float32[5] and has no ids"));
   EXPECT_THAT(ErrorOf("feature { column: 'a' table: 'v' }" + last),
               HasSubstr("model.feature[0].table: the run has no table \"v\""));
+  EXPECT_THAT(ErrorOf("feature { column: 'a' table: 't t' }" + last),
+              HasSubstr("model.feature[0].table: \"t t\" must be 1 to 128 letters, digits, '_', "
+                        "'-' or '.'; name another table"));
+  EXPECT_THAT(ErrorOf("feature { column: '*' table: 'u *' }" + last),
+              HasSubstr("\"u a\" must be 1 to 128 letters, digits, '_', '-' or '.'; name another "
+                        "table, or rename the column: ids { column: \"a\" name: \"NAME\" }"));
   EXPECT_THAT(ErrorOf(a + a + last), HasSubstr("model.feature[1].name: \"a\" is the name of"));
   EXPECT_THAT(ErrorOf(a + "layer { input: 'b' dense { units: 1 } }"),
               HasSubstr("input 'b' is not the name of an earlier layer or a feature"));
   EXPECT_THAT(ErrorOf(a + "layer { interaction { dot {} } }" + last),
-              HasSubstr("'interaction1': takes vectors of one length, but some have 5 numbers and "
-                        "others 4; give the tables of its features one dim, and a dense layer"));
+              HasSubstr("'interaction1': takes vectors of one length, but the input has 5 and the "
+                        "feature a has 4; change the dim of the table or the units of the layer"));
+  EXPECT_THAT(
+      ErrorOf(a + "feature { column: 'b' table: 'u_b' } layer { input: '*' add {} }" + last),
+      HasSubstr("'add1': takes vectors of one length, but the feature a has 4 and the "
+                "feature b has 2; change"));
+  EXPECT_THAT(ErrorOf(a +
+                      "layer { name: 'x' dense { units: 3 } } "
+                      "layer { interaction { factorization_machine {} } }" +
+                      last),
+              HasSubstr("but the layer x has 3 and the feature a has 4; change"));
+  EXPECT_THAT(ErrorOf(a + "layer { interaction {} }" + last), HasSubstr("has no kind; write dot"));
   EXPECT_THAT(ErrorOf(a + "layer { input: 'a' interaction { factorization_machine {} } }" + last),
               HasSubstr("needs two inputs or more"));
   EXPECT_THAT(ErrorOf(a + "name: 'mlp'"), HasSubstr("mlp takes no features"));
@@ -285,7 +301,16 @@ TEST(ClickModelsTest, TablesOfTheWrongDimAreNamedWithTheRightOne) {
   }
   EXPECT_THAT(ErrorOf("name: 'dlrm' feature { column: 'a' table: 't' } "
                       "feature { column: 'b' table: 'u_b' }"),
-              HasSubstr("takes vectors of one length, but some have 4 numbers and others 2"));
+              HasSubstr("takes vectors of one length, but "));
+}
+
+TEST(ClickModelsTest, AModelOfClicksWithoutIdsNamesTheFieldThatHasThem) {
+  const v1::RunConfig run =
+      Parse("table { name: 't' dim: 4 } model { feature { column: '*' table: 't' } }");
+  const std::vector<FieldSpec> fields = {{kInputField, {DataType::kFloat32, {5}}},
+                                         {kLabelField, {DataType::kInt32, {}}}};
+  EXPECT_THAT(std::string(ResolveFeatures(run.model(), run.table(), fields).status().message()),
+              HasSubstr("none; name them with data { ids {"));
 }
 
 TEST(ClickModelsTest, PatternsStandForColumnsAndTables) {

@@ -1,8 +1,11 @@
 #include "ml/nn/features.h"
 
+#include <algorithm>
 #include <set>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -23,7 +26,16 @@ std::string ColumnsWithIds(const std::vector<FieldSpec>& fields) {
   for (const FieldSpec& field : fields) {
     if (HasIds(field) && !IsTarget(field)) names.push_back(field.name);
   }
-  return names.empty() ? "none" : absl::StrJoin(names, ", ");
+  return names.empty() ? "none; name them with data { ids { column: \"COLUMN\" } }"
+                       : absl::StrJoin(names, ", ");
+}
+
+bool IsTableName(const std::string& name) {
+  return !name.empty() && name.size() <= 128 && name[0] != '.' &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' ||
+                  c == '.';
+         });
 }
 
 // Returns the columns that the entry stands for.
@@ -63,6 +75,15 @@ absl::StatusOr<std::vector<Feature>> ResolveFeatures(const v1::ModelConfig& mode
       feature.name = entry.name().empty() ? column : NameForColumn(entry.name(), column);
       feature.embedding.column = column;
       feature.embedding.table = NameForColumn(entry.table(), column);
+      if (!IsTableName(feature.embedding.table)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(field, ".table: \"", feature.embedding.table,
+                         "\" must be 1 to 128 letters, digits, '_', '-' or '.'; name another table",
+                         absl::StrContains(entry.table(), '*')
+                             ? absl::StrCat(", or rename the column: ids { column: \"", column,
+                                            "\" name: \"NAME\" }")
+                             : ""));
+      }
       const v1::TableConfig* table = FindTable(tables, feature.embedding.table);
       if (table == nullptr) {
         return absl::InvalidArgumentError(

@@ -131,6 +131,7 @@ Output LayerStack::Merge(const v1::LayerConfig& layer, const std::string& name,
   }
   if (layer.has_interaction()) return BuildInteraction(layer, name, std::move(inputs));
   if (layer.has_add() && layer.input_size() > 0) {
+    if (!CheckWidths(name, inputs)) return {};
     const bool is_pair = inputs.size() == 2 && inputs[0].shape() == inputs[1].shape();
     return is_pair ? ops::Add(builder_, inputs[0], inputs[1])
                    : ops::AddN(builder_, std::move(inputs));
@@ -142,6 +143,33 @@ Output LayerStack::Merge(const v1::LayerConfig& layer, const std::string& name,
     return {};
   }
   return ops::Concat(builder_, std::move(inputs), axis);
+}
+
+std::string LayerStack::NameOf(Output input) const {
+  for (const auto& [feature, vector] : features_) {
+    if (vector == input) return absl::StrCat("the feature ", feature);
+  }
+  for (const auto& [layer, output] : outputs_) {
+    if (output == input) return layer == "input" ? "the input" : absl::StrCat("the layer ", layer);
+  }
+  return "the layer above";
+}
+
+bool LayerStack::CheckWidths(const std::string& name, const std::vector<Output>& inputs) {
+  const Output first = inputs[0];
+  for (const Output& input : inputs) {
+    if (!first.valid() || !input.valid() || first.shape().rank() != 2 ||
+        input.shape().rank() != 2 || input.shape().dim(1) == first.shape().dim(1)) {
+      continue;
+    }
+    Fail(name, absl::StrCat(
+                   "takes vectors of one length, but ", NameOf(first), " has ",
+                   first.shape().dim(1), " and ", NameOf(input), " has ", input.shape().dim(1),
+                   features_.empty() ? "; change the units of a layer"
+                                     : "; change the dim of the table or the units of the layer"));
+    return false;
+  }
+  return true;
 }
 
 Output LayerStack::BuildInteraction(const v1::LayerConfig& layer, const std::string& name,
@@ -167,23 +195,15 @@ Output LayerStack::BuildInteraction(const v1::LayerConfig& layer, const std::str
     Fail(name, "needs two inputs or more; give the model features or name layers with `input`");
     return {};
   }
-  for (const Output& input : inputs) {
-    const Shape &shape = input.shape(), &last = inputs.back().shape();
-    if (shape.rank() != 2 || last.rank() != 2 || shape.dim(1) == last.dim(1)) continue;
-    Fail(name, absl::StrCat("takes vectors of one length, but some have ", shape.dim(1),
-                            " numbers and others ", last.dim(1),
-                            "; give the tables of its features one dim, and a dense layer above it "
-                            "as many units"));
+  if (!interaction.has_factorization_machine() && !interaction.has_dot()) {
+    Fail(name, "has no kind; write dot {}, factorization_machine {} or cross { layers: 3 }");
     return {};
   }
+  if (!CheckWidths(name, inputs)) return {};
   if (interaction.has_factorization_machine()) {
     return ops::FactorizationMachine(builder_, std::move(inputs));
   }
-  if (interaction.has_dot()) {
-    return DotInteraction(builder_, inputs, interaction.dot().only_products());
-  }
-  Fail(name, "has no kind; write dot {}, factorization_machine {} or cross { layers: 3 }");
-  return {};
+  return DotInteraction(builder_, inputs, interaction.dot().only_products());
 }
 
 double LayerStack::GetWeightDecay(const v1::LayerConfig& layer) const {

@@ -50,6 +50,10 @@ class LayerStack {
   std::vector<Output> GetInputs(const v1::LayerConfig& layer, const std::string& name,
                                 Output previous);
   Output Merge(const v1::LayerConfig& layer, const std::string& name, std::vector<Output> inputs);
+  // Returns what a run file calls an input of a layer.
+  std::string NameOf(Output input) const;
+  // Sets an error and returns false if not all inputs have the same numbers of an example.
+  bool CheckWidths(const std::string& name, const std::vector<Output>& inputs);
   Output BuildInteraction(const v1::LayerConfig& layer, const std::string& name,
                           std::vector<Output> inputs);
   Output BuildLayer(const v1::LayerConfig& layer, const std::string& name, Output input);

@@ -309,7 +309,7 @@ def format_cases(scratch):
         ([*layers, "--set=model=layer { pool { kernel: 9 } } layer { flatten {} } layer { dense { units: 2 } }"], FLAGS,
          "model.layer[0] (pool): MaxPool (MaxPool): a window of 9 does not fit into images of size 4"),
         ([*layers, "--set=model=layer { name: 'a' flatten {} } layer { name: 'b' dense { units: 3 } } "
-          "layer { input: 'a' input: 'b' add {} }"], FLAGS, "inputs must be alike: float32[?,16] and float32[?,3]"),
+          "layer { input: 'a' input: 'b' add {} }"], FLAGS, "the layer a has 16 and the layer b has 3; change the units of a layer"),
         ([*train, folder("unknown", test__c__0_png=png())], CONFIG, "has no class \"c\""),
         ([*train, folder("classes"), "--set=data.classes=4", "--set=data.image.crop=9"], FLAGS,
          "data.image.crop: is 9, but the images are 4 x 4"),
