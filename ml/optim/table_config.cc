@@ -131,6 +131,27 @@ v1::TableConfig MergedTable(const v1::TableConfig& declared, const v1::TableConf
   return merged;
 }
 
+namespace {
+
+// Names the fields of a table's initializer; those of an InitializerSpec have other names.
+absl::Status CheckInitializerFields(const v1::TableInitializer& config) {
+  if (config.has_uniform() && config.uniform().low() > config.uniform().high()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("initializer.uniform.low: must be at most high, ", config.uniform().high(),
+                     ", is ", config.uniform().low()));
+  }
+  for (const auto& [name, normal] : {std::pair("normal", &config.normal()),
+                                     std::pair("truncated_normal", &config.truncated_normal())}) {
+    if (normal->stddev() < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("initializer.", name, ".stddev: must be at least 0, is ", normal->stddev()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status ValidateTableConfig(const v1::TableConfig& table) {
   if (table.dim() == 0 || table.dim() > kMostDim) {
     return absl::InvalidArgumentError(
@@ -157,6 +178,8 @@ absl::Status ValidateTableConfig(const v1::TableConfig& table) {
   if (!options.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("optimizer: ", options.status().message()));
   }
+  const absl::Status fields = CheckInitializerFields(table.initializer());
+  if (!fields.ok()) return fields;
   const absl::Status initializer = ValidateInitializer(RowInitializer(table));
   if (initializer.ok()) return initializer;
   return absl::InvalidArgumentError(absl::StrCat("initializer: ", initializer.message()));

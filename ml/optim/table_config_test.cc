@@ -127,7 +127,12 @@ TEST(TableConfigTest, AValueOutOfRangeIsNamed) {
       {"optimizer { l2: -1 }", "optimizer: l2 must be"},
       {"admission { min_count: 1073741825 }", "admission: min_count must be at most 1073741824"},
       {"optimizer { adam { beta1: 2 } }", "optimizer: "},
-      {"initializer { uniform { low: 2 high: 1 } }", "initializer: "}};
+      {"initializer { uniform { low: 2 high: 1 } }",
+       "initializer.uniform.low: must be at most high, 1, is 2"},
+      {"initializer { normal { stddev: -1 } }",
+       "initializer.normal.stddev: must be at least 0, is -1"},
+      {"initializer { truncated_normal { stddev: -1 } }",
+       "initializer.truncated_normal.stddev: must be at least 0, is -1"}};
   for (const auto& [text, why] : cases) {
     EXPECT_THAT(std::string(ValidateTableConfig(Table(text)).message()), HasSubstr(why)) << text;
   }

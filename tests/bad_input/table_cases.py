@@ -83,7 +83,7 @@ def table_cases(scratch, shoal):
         (tables("dim: 4 optimizer { adagrad { learning_rate: -1 } }"), FLAGS,
          "table[0].optimizer: learning_rate must be a finite number >= 0, is -1"),
         (tables("dim: 4 optimizer { l2: -1 }"), FLAGS, "table[0].optimizer: l2 must be a finite number >= 0, is -1"),
-        (tables("dim: 4 initializer { uniform { low: 1 high: 0 } }"), FLAGS, "table[0].initializer: "),
+        (tables("dim: 4 initializer { uniform { low: 1 high: 0 } }"), FLAGS, "table[0].initializer.uniform.low: must be at most"),
         (train(rest="moving_average_decay: 0.9"), FLAGS, "moving_average_decay"),
         # The run asks of a table what only dense variables can do.
         (train(rest='group { variables: "us.*" frozen: true }'), FLAGS,
