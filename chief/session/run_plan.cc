@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -39,6 +40,11 @@ std::string DescribeRule(const v1::TableSpec& table) {
                       table.has_optimizer() ? rule.ShortDebugString() : "that of the run");
 }
 
+// "uniform", as a run file names it
+std::string DescribeKind(v1::Initializer::Kind kind) {
+  return absl::AsciiStrToLower(absl::StripPrefix(v1::Initializer::Kind_Name(kind), "KIND_"));
+}
+
 // A setting of a variable, as a run file names it, and its value.
 struct Setting {
   std::string name;
@@ -49,8 +55,8 @@ std::vector<Setting> ListSettings(const v1::VariableSpec& variable) {
   const v1::Initializer& initializer = variable.initializer();
   std::vector<Setting> settings = {
       {"kind", variable.has_table() ? "a table" : "a dense variable"},
-      {"initializer", absl::StrCat(v1::Initializer::Kind_Name(initializer.kind()), "(",
-                                   initializer.a(), ", ", initializer.b(), ")")},
+      {"initializer", absl::StrCat(DescribeKind(initializer.kind()), "(", initializer.a(), ", ",
+                                   initializer.b(), ")")},
       {"type", v1::DataType_Name(variable.dtype())},
       {"trainable", variable.trainable() ? "true" : "false"},
       {"update",
@@ -153,17 +159,25 @@ absl::Status CheckMetrics(const v1::ModelDeclaration& model) {
   return absl::OkStatus();
 }
 
-// Returns whether a table of the model has another number of buckets in the checkpoint.
-bool HasOtherBuckets(const v1::ModelDeclaration& model, const v1::Manifest& manifest) {
+// Returns the flags of a new run that takes what it can of the tables of the checkpoint, whose
+// settings the model changes; "" if it changes none, or the length of the rows.
+std::string FlagsToTakeTables(const v1::RunConfig& run, const v1::ModelDeclaration& model,
+                              const v1::Manifest& manifest) {
+  bool changes = false, changes_rule = false;
   for (const v1::VariableSpec& saved : manifest.variables()) {
     for (const v1::VariableSpec& variable : model.variables()) {
-      if (saved.name() == variable.name() && saved.has_table() && variable.has_table() &&
-          saved.table().buckets() != variable.table().buckets()) {
-        return true;
-      }
+      if (saved.name() != variable.name()) continue;
+      if (DescribeShape(saved) != DescribeShape(variable)) return "";
+      if (!saved.has_table() || !variable.has_table()) continue;
+      changes_rule |= DescribeRule(saved.table()) != DescribeRule(variable.table());
+      changes |= !FirstDifference(saved, variable, "", "").empty();
     }
   }
-  return false;
+  if (!changes) return "";
+  const std::string from = absl::StrCat("--init_from=", run.out());
+  return changes_rule
+             ? absl::StrCat(from, ", which keeps the values of its rows")
+             : absl::StrCat("--init_state ", from, ", which keep its rows, slots and counts");
 }
 
 absl::Status CheckSavedModel(const v1::RunConfig& run, const v1::ModelDeclaration& model,
@@ -171,13 +185,11 @@ absl::Status CheckSavedModel(const v1::RunConfig& run, const v1::ModelDeclaratio
   const absl::Status status = CheckSameVariables(
       Pointers(manifest.variables()), Pointers(model.variables()), "the checkpoint", "the model");
   if (status.ok()) return status;
+  const std::string flags = FlagsToTakeTables(run, model, manifest);
   return absl::FailedPreconditionError(absl::StrCat(
       "--out: ", run.out(), " has the checkpoint of step ", manifest.step(), " of another model: ",
       absl::StripSuffix(status.message(), kSameModel), "; train that model, or give this model ",
-      HasOtherBuckets(model, manifest)
-          ? absl::StrCat("--init_state --init_from=", run.out(),
-                         ", which keep its rows, slots and counts, and another --out")
-          : "another --out"));
+      flags, flags.empty() ? "" : ", and ", "another --out"));
 }
 
 absl::Status CheckSameOptimizer(const v1::RunConfig& run, const v1::Manifest& manifest) {

@@ -172,17 +172,23 @@ TEST(RunPlanTest, AnotherSettingOfATableIsNamedWithBothValues) {
                                  "--init_from=/runs/a, which keep its rows, slots and counts, and "
                                  "another --out"));
   changed()->mutable_table()->mutable_optimizer()->mutable_sgd();
-  EXPECT_THAT(error(), HasSubstr("table user: optimizer is adagrad { epsilon: 0.25 } in the "
-                                 "checkpoint and sgd { } in the model"));
+  EXPECT_THAT(error(),
+              HasSubstr("table user: optimizer is adagrad { epsilon: 0.25 } in the "
+                        "checkpoint and sgd { } in the model; train that model, or give this model "
+                        "--init_from=/runs/a, which keeps the values of its rows, and "
+                        "another --out"));
   changed()->mutable_table()->set_rowwise(true);
   EXPECT_THAT(error(), HasSubstr("and rowwise adagrad { epsilon: 0.25 } in the model"));
   changed()->mutable_table()->set_idle_updates(3);
-  EXPECT_THAT(error(), HasSubstr("expiry.idle_updates is 0 in the checkpoint and 3 in the model"));
+  EXPECT_THAT(error(), HasSubstr("expiry.idle_updates is 0 in the checkpoint and 3 in the model; "
+                                 "train that model, or give this model --init_state "
+                                 "--init_from=/runs/a, which keep its rows, slots and counts"));
   changed()->mutable_table()->set_min_count(2);
   EXPECT_THAT(error(), HasSubstr("admission.min_count is 0 in the checkpoint and 2 in the model"));
   changed()->mutable_initializer()->set_b(1);
-  EXPECT_THAT(error(), HasSubstr("initializer is KIND_UNIFORM(0, 0.5) in the checkpoint and "
-                                 "KIND_UNIFORM(0, 1) in the model"));
+  EXPECT_THAT(error(), HasSubstr("initializer is uniform(0, 0.5) in the checkpoint and "
+                                 "uniform(0, 1) in the model; train that model, or give this "
+                                 "model --init_state --init_from=/runs/a"));
   changed()->set_shape(0, 8);
   EXPECT_THAT(error(), HasSubstr("table user has shape [4] in the checkpoint and [8] in"));
   changed()->clear_table();

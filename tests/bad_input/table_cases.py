@@ -96,7 +96,7 @@ def table_cases(scratch, shoal):
         (again("dim: 4 buckets: 32"), CONFIG, "table user: buckets is 16 in the checkpoint and 32 in the model; train that"),
         (again("dim: 4 buckets: 16 optimizer { sgd {} }"), CONFIG, "table user: optimizer is adagrad { "),
         (again("dim: 4 buckets: 16 initializer { constant { value: 0 } }"), CONFIG,
-         "table user: initializer is KIND_UNIFORM(-0.05, 0.05) in the checkpoint and KIND_"),
+         "table user: initializer is uniform(-0.05, 0.05) in the checkpoint and constant(0"),
         (again("dim: 4 buckets: 16 admission { min_count: 3 }"), CONFIG, "table user: admission.min_count is 0 in the checkpoint"),
         (again("dim: 4 buckets: 16 expiry { idle_updates: 5 }"), CONFIG,
          "table user: expiry.idle_updates is 0 in the checkpoint and 5 in the model; train that model, or give"),
