@@ -113,7 +113,7 @@ def check_tables(tables: Any, variables: Mapping[str, object]) -> dict[str, Tabl
         if table.name in found:
             other = found[table.name].dim
             dims = "" if other == table.dim else f", with {other} and {table.dim} numbers in a row"
-            raise ProgramError(f"two tables have the name {table.name}{dims}")
+            raise ProgramError(f"two tables have the name {table.name}{dims}; keep one of them, or rename one")
         if table.name in variables:
             raise ProgramError(f"{table.name} is a table and a variable; rename one of them")
         found[table.name] = table

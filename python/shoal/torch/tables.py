@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Optional, Union
 
@@ -35,8 +35,8 @@ class _Part:
 class BatchRows:
     """The rows of a trainer's current batch. A key that was looked up before in the batch is not looked up again."""
 
-    def __init__(self, tables: Sequence[Table]) -> None:
-        self._tables = {table.name: table for table in tables if isinstance(table, Table)}
+    def __init__(self, tables: Mapping[str, Table]) -> None:
+        self._tables = tables
         self._device: Any = None
         self._work: Optional[Work] = None
         self._parts: dict[str, list[_Part]] = {}
@@ -72,7 +72,10 @@ class BatchRows:
                 f"dim={dim})]) declares it"
             )
         if declared.dim != dim:
-            raise ProgramError(f"{module}: table {table} has rows of {declared.dim} numbers, not {dim}")
+            raise ProgramError(
+                f"{module}: table {table} has rows of {declared.dim} numbers, not {dim}; give its shoal.Table and its "
+                "modules the same dim"
+            )
 
     def look_up(self, wanted: Mapping[str, Any]) -> None:
         """Looks up the rows of all these keys at once, if they are not there yet."""

@@ -13,6 +13,7 @@ import torch
 
 from shoal import _protocol, optimizers
 from shoal._metrics import AUC, Metric, Value, add, value_of
+from shoal._rows import check_tables
 from shoal._work import FINAL_BYTES
 from shoal.errors import ProgramError
 from shoal.tables import Table
@@ -93,7 +94,7 @@ class Trainer:
         self._statistics = tuple(variable_name(str(name)) for name in statistics)
         self._overlap = overlap
         self._tables = tables
-        self._rows = BatchRows(tables if isinstance(tables, Sequence) else ())
+        self._rows = BatchRows(check_tables(tables, {}))
         for module in self._models.values():
             for part in module.modules():
                 if isinstance(part, _TableModule):

@@ -507,7 +507,10 @@ def bag(**options):
 
 
 MADE = {
-    "two dims for one table": (lambda: bag(dim=5), "EmbeddingBag: table item has rows of 4 numbers, not 5"),
+    "two dims for one table": (
+        lambda: bag(dim=5),
+        "EmbeddingBag: table item has rows of 4 numbers, not 5; give its shoal.Table and its modules the same dim",
+    ),
     "a table that nobody declared": (
         lambda: bag(table="user"),
         "the trainer has no table 'user' (it has item, word); Trainer(…, tables=[shoal.Table('user', dim=4)]) declares",
@@ -530,6 +533,25 @@ def test_a_module_that_cannot_be_is_refused_at_the_start(name):
 
     def program(worker):
         shoal.torch.Trainer(worker, nn.Sequential(make(), nn.Linear(DIM, 1)), tables=TABLES)
+
+    with pytest.raises(shoal.ProgramError, match=re.escape(message)) as caught:
+        play(program, lambda fake: fake.welcome())
+    assert "test_tables.py:" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        (
+            [shoal.Table("item", DIM), shoal.Table("item", DIM + 1)],
+            "two tables have the name item, with 4 and 5 numbers in a row; keep one of them, or rename one",
+        ),
+        (shoal.Table("item", DIM), "tables is a Table; it must be a list of shoal.Table"),
+    ],
+)
+def test_tables_that_cannot_be_are_refused_before_the_modules_that_name_them(tables, message):
+    def program(worker):
+        shoal.torch.Trainer(worker, nn.Sequential(bag(), nn.Linear(DIM, 1)), tables=tables)
 
     with pytest.raises(shoal.ProgramError, match=re.escape(message)) as caught:
         play(program, lambda fake: fake.welcome())
