@@ -9,6 +9,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -143,6 +144,10 @@ class CsvReader {
       if (!has_line) break;
       line_ = lines->number();
       if (line_ == 1) line = absl::StripPrefix(line, "\xef\xbb\xbf");  // a byte order mark
+      if (line_ == 1 &&
+          (absl::StartsWith(line, "\xff\xfe") || absl::StartsWith(line, "\xfe\xff"))) {
+        return absl::DataLossError(absl::StrCat(path_, ": is text in UTF-16; save it as UTF-8"));
+      }
       if (absl::StripAsciiWhitespace(line).empty()) continue;
       // A cell at the begin or the end may be empty where ids or numbers may be missing, also if
       // the delimiter is a tab.

@@ -58,6 +58,14 @@ class CsvDatasetTest : public ::testing::Test {
   std::vector<int32_t> labels_;
 };
 
+TEST_F(CsvDatasetTest, TextInUtf16IsNamed) {
+  EXPECT_THAT(ErrorOf(std::string("\xff\xfe"
+                                  "a\0,\0b\0\n\0",
+                                  10)),
+              EndsWith(": is text in UTF-16; save it as UTF-8"));
+  EXPECT_THAT(ErrorOf(std::string("\xfe\xff\0a\0,\0b\0\n", 10)), HasSubstr("is text in UTF-16"));
+}
+
 TEST_F(CsvDatasetTest, TheLabelIsTheLastColumnUnlessNamed) {
   Load("a,b,c\n1,2,3\n4,5,6\n");
   EXPECT_THAT(inputs_, ElementsAre(1, 2, 4, 5));
