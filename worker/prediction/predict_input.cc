@@ -46,6 +46,12 @@ absl::Status UnreadableInput(const std::string& file, const absl::Status& status
                                      "--set=data.csv.no_header=true, or add a line with the "
                                      "columns' names"));
   }
+  // An array of ids lies beside the one that --input names.
+  const size_t array = message.find("; check data.directory or data.ids[");
+  if (array != absl::string_view::npos) {
+    return absl::Status(status.code(), absl::StrCat("--input: ", message.substr(0, array),
+                                                    "; put it beside the other arrays"));
+  }
   const bool is_missing = absl::ConsumeSuffix(&message, "; check data.directory") ||
                           absl::EndsWith(message, "No such file or directory");
   const bool is_other_kind = status.code() == absl::StatusCode::kInvalidArgument;
