@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Converts lines of Criteo's click logs (.tsv, .tsv.gz, or - for standard input) to TFRecord files, which no worker of Shoal holds in
-memory. The keys and the numbers are those of `format: criteo`. The last lines of the output are the `data` of a run file.
+memory. The keys and the numbers are those of `format: criteo`. The output is the `data` of a run file, behind a comment.
 
 A file is converted on one CPU: divide a large one (split -l), and convert the parts at the same time, to train-00000.tfrecord,
 train-00001.tfrecord and so on."""
@@ -60,7 +60,7 @@ def main():
     except (OSError, EOFError, ValueError) as error:
         partial.unlink(missing_ok=True)
         parser.exit(1, f"criteo_to_tfrecord: {flags.input}: {error}\n")
-    print(f"{flags.output}: {count} examples")
+    print(f"# {flags.output}: {count} examples")
     print(f'data {{\n  format: tfrecord\n  directory: "{flags.output.resolve().parent}"\n  tfrecord {{ label: "label" }}\n'
           '  numbers: "numbers"')
     print("\n".join(f'  ids {{ column: "{name}" words: true }}' for name in NAMES[2:]) + "\n}")

@@ -152,7 +152,7 @@ def logs_of_criteo_and_records_made_of_them():
         path = logs / f"{split}.tsv{'.gz' if split == 'train' else ''}"
         path.write_bytes(gzip.compress(content, mtime=0) if split == "train" else content)
         data = subprocess.run([sys.executable, CONVERT, path, records / f"{split}.tfrecord"], check=True, stdout=subprocess.PIPE,
-                              text=True).stdout.partition("\n")[2]
+                              text=True).stdout
     results = []
     for directory, text in ((logs, f'data {{ format: criteo directory: "{logs}" }}'), (records, data)):
         file = directory / "run.textproto"
