@@ -284,14 +284,6 @@ TEST(ClickModelsTest, AFeatureThatDoesNotFitTheDataIsNamed) {
               HasSubstr("needs two inputs or more"));
   EXPECT_THAT(ErrorOf(a + "name: 'mlp'"), HasSubstr("mlp takes no features"));
   EXPECT_THAT(ErrorOf("name: 'dlrm'"), HasSubstr("dlrm needs features"));
-  const std::string wide =
-      "feature { name: 'wide_a' column: 'a' table: 't' } "
-      "feature { name: 'deep_a' column: 'a' table: 't' } ";
-  for (const char* const name : {"deepfm", "wide_deep"}) {
-    EXPECT_THAT(ErrorOf(absl::StrCat(wide, "name: '", name, "'")),
-                HasSubstr("takes features wide_* of dim 1, but wide_a has 4; add table { name: "
-                          "\"wide_*\" dim: 1 }"));
-  }
 }
 
 TEST(ClickModelsTest, TablesOfTheWrongDimAreNamedWithTheRightOne) {

@@ -54,16 +54,6 @@ Output BuildLayers(GraphBuilder& builder, absl::string_view name, Output input,
     builder.SetError(absl::InvalidArgumentError(wrong));
     return {};
   }
-  for (const auto& [feature, vector] : features) {
-    if (!absl::StrContains(model->features, "wide_*") || !absl::StartsWith(feature, "wide_") ||
-        vector.shape().dim(1) == 1) {
-      continue;
-    }
-    builder.SetError(absl::InvalidArgumentError(
-        absl::StrCat(name, " takes features wide_* of dim 1, but ", feature, " has ",
-                     vector.shape().dim(1), "; add table { name: \"wide_*\" dim: 1 }")));
-    return {};
-  }
   if (!input.valid() && !takes_features) return {};
   const Shape shape = input.valid() ? input.shape() : Shape();
   const bool is_image = shape.rank() == 4;
