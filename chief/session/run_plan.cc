@@ -40,7 +40,7 @@ std::string DescribeRule(const v1::TableSpec& table) {
                       table.has_optimizer() ? rule.ShortDebugString() : "that of the run");
 }
 
-// "uniform", as a run file names it
+// Returns "uniform" for KIND_UNIFORM, as run files name it.
 std::string DescribeKind(v1::Initializer::Kind kind) {
   return absl::AsciiStrToLower(absl::StripPrefix(v1::Initializer::Kind_Name(kind), "KIND_"));
 }

@@ -60,7 +60,7 @@ def the_run_file_of_the_documentation_trains():
     text = pathlib.Path("docs/tables.md").read_text().split("## In a run file\n\n")[1].split("\n\n")[0]
     file = pathlib.Path(os.environ.get("TEST_TMPDIR", "/tmp")) / f"documented_{os.getpid()}.textproto"
     file.write_text(textwrap.dedent(text))
-    with cluster.Run(file, "--num_ps_tasks=1", "--num_replicas=1", "--num_epochs=1", "--set=data.train_examples=50000",
+    with cluster.Run(file, "--num_ps_tasks=1", "--num_replicas=1", "--num_epochs=1", "--set=data.train_examples=300000",
                      "--set=data.test_examples=1000") as run:
         run.finish()
         assert run.summary()["test_auc"] > 0.6, run.summary()
