@@ -1,5 +1,8 @@
 #include "ml/nn/feature_names.h"
 
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
@@ -7,6 +10,14 @@
 #include "proto/v1/table_config.pb.h"
 
 namespace shoal {
+
+bool IsTableName(absl::string_view name) {
+  return !name.empty() && name.size() <= 128 && name[0] != '.' &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' ||
+                  c == '.';
+         });
+}
 
 bool IsPattern(absl::string_view name) { return absl::EndsWith(name, "*"); }
 

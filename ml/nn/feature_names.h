@@ -14,6 +14,11 @@ namespace v1 {
 class TableConfig;
 }
 
+// Returns whether a table can have this name, which becomes part of paths: 1 to 128 letters,
+// digits,
+// '_', '-' or '.', not beginning with '.'.
+bool IsTableName(absl::string_view name);
+
 // Returns whether the name stands for many.
 bool IsPattern(absl::string_view name);
 

@@ -1,10 +1,8 @@
 #include "ml/nn/features.h"
 
-#include <algorithm>
 #include <set>
 
 #include "absl/status/status.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -28,14 +26,6 @@ std::string ColumnsWithIds(const std::vector<FieldSpec>& fields) {
   }
   return names.empty() ? "none; name them with data { ids { column: \"COLUMN\" } }"
                        : absl::StrJoin(names, ", ");
-}
-
-bool IsTableName(const std::string& name) {
-  return !name.empty() && name.size() <= 128 && name[0] != '.' &&
-         std::all_of(name.begin(), name.end(), [](char c) {
-           return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' ||
-                  c == '.';
-         });
 }
 
 // Returns the columns that the entry stands for.

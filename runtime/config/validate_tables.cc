@@ -3,7 +3,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -20,15 +19,9 @@
 namespace shoal {
 namespace {
 
-// Names of tables become parts of paths. A '*' may stand at the end.
+// A '*' may stand at the end.
 absl::Status CheckName(const std::string& field, absl::string_view name) {
-  const absl::string_view plain = absl::StripSuffix(name, "*");
-  bool is_good = !name.empty() && name.size() <= 128 && !absl::StartsWith(name, ".");
-  for (const char c : plain) {
-    is_good &=
-        absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == '.';
-  }
-  if (is_good) return absl::OkStatus();
+  if (name == "*" || IsTableName(absl::StripSuffix(name, "*"))) return absl::OkStatus();
   return InvalidField(field, absl::StrCat("\"", absl::CHexEscape(name),
                                           "\" must be 1 to 128 letters, digits, '_', '-' or '.', "
                                           "with at most one '*', at its end"));

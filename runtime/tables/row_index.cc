@@ -29,10 +29,7 @@ constexpr size_t kPiece = kHugePageBytes / sizeof(RowIndex::Entry);
 // Marks an entry whose key was erased: probes continue behind it.
 constexpr uint32_t kErased = UINT32_MAX;
 
-bool IsFree(const RowIndex::Entry& entry) {
-  return static_cast<bool>(static_cast<int>(entry.stamp == 0) &
-                           static_cast<int>(entry.number != kErased));
-}
+bool IsFree(const RowIndex::Entry& entry) { return (entry.stamp == 0) & (entry.number != kErased); }
 
 size_t MostFilled(size_t capacity) { return capacity - capacity * 3 / 20; }
 

@@ -193,20 +193,24 @@ bool Bucket::UpdateRows(const Step& step) {
   return true;
 }
 
+void Bucket::FindRows(absl::Span<const uint64_t> keys, size_t num_floats,
+                      const RowIndex::Entry** entries) const {
+  const size_t bytes = num_floats * sizeof(float);
+  rows_->index.Find(keys, entries);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (entries[i] == nullptr || !entries[i]->has_row()) continue;
+    const char* const row = reinterpret_cast<const char*>(rows_->slabs[entries[i]->row()]);
+    for (size_t at = 0; at < bytes; at += 64) __builtin_prefetch(row + at);
+    __builtin_prefetch(row + bytes - 1);  // A row need not begin at a line.
+  }
+}
+
 void Bucket::FindBlock(size_t begin, Block* block) const {
   const absl::Span<const uint64_t> keys =
       absl::MakeConstSpan(undo_.keys.all()).subspan(begin, TableUpdater::kBlockRows);
   block->begin = begin;
   block->size = keys.size();
-  rows_->index.Find(keys, block->entries);
-  for (size_t r = 0; r < keys.size(); ++r) {
-    const RowIndex::Entry* const entry = block->entries[r];
-    if (entry == nullptr || !entry->has_row()) continue;
-    const char* const row = reinterpret_cast<const char*>(rows_->slabs[entry->row()]);
-    for (size_t at = 0; at < updater_.row_floats() * sizeof(float); at += 64) {
-      __builtin_prefetch(row + at, 1);
-    }
-  }
+  FindRows(keys, updater_.row_floats(), block->entries);
 }
 
 bool Bucket::ApplyBlock(const Block& block, const TableUpdater::Update& update, uint64_t version) {
@@ -339,16 +343,8 @@ void Bucket::Read(uint64_t version, bool is_previous, absl::Span<const uint64_t>
                   float* values) const {
   constexpr size_t kGroup = 32;
   const RowIndex::Entry* entries[2][kGroup];
-  const size_t row_bytes = dim_ * sizeof(float);
   const auto find = [&](size_t begin, const RowIndex::Entry** found) {
-    const absl::Span<const uint64_t> group = keys.subspan(begin, kGroup);
-    rows_->index.Find(group, found);
-    for (size_t i = 0; i < group.size(); ++i) {
-      if (found[i] == nullptr || !found[i]->has_row()) continue;
-      const char* const row = reinterpret_cast<const char*>(rows_->slabs[found[i]->row()]);
-      for (size_t at = 0; at < row_bytes; at += 64) __builtin_prefetch(row + at);
-      __builtin_prefetch(row + row_bytes - 1);  // A row need not begin at a line.
-    }
+    FindRows(keys.subspan(begin, kGroup), dim_, found);
   };
   size_t num_found = 0;
   Prefetch(keys.subspan(0, 2 * kGroup));

@@ -131,7 +131,12 @@ class Bucket : public ContributionSum {
   size_t MostRowsKept() const;
   // Does what Apply does, with the mutex of the rows.
   bool UpdateRows(const Step& step);
-  // Looks the keys at places from `begin` on up, and asks for the memory of their rows.
+  // Sets entries[i] to the entry of keys[i], or null, and asks for the memory of the first
+  // `num_floats` of each row.
+  void FindRows(absl::Span<const uint64_t> keys, size_t num_floats,
+                const RowIndex::Entry** entries) const;
+  // Looks up the keys at places [begin, begin + kBlockRows), as far as there are any, and asks for
+  // the memory of their rows.
   void FindBlock(size_t begin, Block* block) const;
   bool ApplyBlock(const Block& block, const TableUpdater::Update& update, uint64_t version);
   // Counts the key at this place of the undo list, which had no row at this version, and returns

@@ -128,15 +128,14 @@ TEST(RemedyForFullBucketTest, ATableHasAtMost65536Buckets) {
   EXPECT_EQ(
       RemedyForFullBucket(21845, message, "batch_size"),
       "set the table's buckets to 65535 (--set=table[0].buckets=65535 if it is the run file's "
-      "first "
-      "table), or make batch_size smaller; a run that has a checkpoint keeps its buckets, so "
+      "first table), or make batch_size smaller; a run that has a checkpoint keeps its buckets, so "
       "a new run must continue it, with --init_state --init_from=DIRECTORY of this run, which "
       "keep its rows, slots and counts");
   EXPECT_EQ(
       RemedyForFullBucket(21846, message, "batch_size"),
       "set the table's buckets to 65536 (--set=table[0].buckets=65536 if it is the run file's "
-      "first "
-      "table), and make batch_size smaller; a run that has a checkpoint keeps its buckets, so "
+      "first table), and make batch_size smaller; a run that has a checkpoint keeps its buckets, "
+      "so "
       "a new run must continue it, with --init_state --init_from=DIRECTORY of this run, which "
       "keep its rows, slots and counts");
   EXPECT_EQ(RemedyForFullBucket(65536, message, "batch_size"),
